@@ -1,17 +1,22 @@
 """Steps of plain expressions over rows that some of them can't be computed for."""
 
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
 from holdfast.planning.sql.plain.reading import plain_filter, plain_select
 from holdfast.spec.steps import Step
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.steps.outcome import StepOutcome
+from holdfast_runtime.steps.plain import plain_texts
 from holdfast_runtime.steps.plain.plain_sql import plain_kinds
 from holdfast_runtime.steps.plain.plain_step import PlainStep
+from holdfast_runtime.steps.plain.plain_texts import TEXT_FUNCTIONS
 from holdfast_runtime.steps.timed_rows import RowOrigin, TimedRows
 from tests.error_codes import has_code
 from tests.planning.apps import step
@@ -96,3 +101,15 @@ def test_without_dead_letters_the_first_row_is_the_error(verb: dict[str, Any], t
 def test_without_failures_nothing_is_put_aside() -> None:
     outcome = run((1, 2), (None, 0), select=["v + w AS sum"], **APART)
     assert (outcome.rows.rows.to_pydict(), list(outcome.failed)) == ({"sum": [3, None]}, [])
+
+
+@given(st.lists(st.none() | st.sampled_from(["", "a", "b=1", "ab=2&a=3", "é=1", "b"]), max_size=40))
+def test_texts_that_come_again_are_searched_as_each_alone(texts: list[str | None]) -> None:
+    searches = {"extract": ["(?P<found>[a-z]=[0-9])"], "rlike": ["b=[0-9]"], "regexp_replace": ["[ab]", "c"]}
+    for name, patterns in searches.items():
+        search, scalars = TEXT_FUNCTIONS[name], list(map(pa.scalar, patterns))
+        with patch.object(plain_texts, "_SAMPLE", 4):
+            together = search(pa.array(texts, pa.string()), *scalars)
+        assert together.to_pylist() == [
+            value for text in texts for value in search(pa.array([text], pa.string()), *scalars).to_pylist()
+        ]

@@ -13,7 +13,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from holdfast.planning.sql.plain.expressions import FAILING, Plain, PlainCall, PlainColumn, PlainValue, functions_of
+from holdfast.planning.sql.plain.expressions import (
+    FAILING,
+    Plain,
+    PlainCall,
+    PlainColumn,
+    PlainValue,
+    columns_of,
+    functions_of,
+)
 from holdfast.planning.sql.plain.kinds import Kind, PlainDecimal, PlainKind, PlainStruct, PlainWhole
 from holdfast_runtime.steps.plain.plain_texts import TEXT_FUNCTIONS
 from holdfast_runtime.steps.plain.plain_times import MOMENT, TIME_FUNCTIONS
@@ -123,7 +131,7 @@ class PlainRows:
             return FUNCTIONS[word](first, self.computed(other))
         settled = pc.fill_null(first if word == "or" else pc.invert(first), fill_value=False)
         unsettled = pc.invert(settled)
-        rest = FUNCTIONS[word](first.filter(unsettled), self._among(unsettled).computed(other))
+        rest = FUNCTIONS[word](first.filter(unsettled), self._among(unsettled, other))
         return pc.replace_with_mask(first, unsettled, rest)
 
     def _case(self, arguments: Sequence[Plain]) -> Any:
@@ -140,11 +148,12 @@ class PlainRows:
     def _chosen(self, rows: Any, result: Plain) -> Any:
         if not _costly(result):
             return self.computed(result)
-        values = self._among(rows).computed(result)
+        values = self._among(rows, result)
         return pc.replace_with_mask(pa.nulls(len(self.rows), values.type), rows, values)
 
-    def _among(self, mask: Any) -> "PlainRows":
-        return PlainRows(self.rows.filter(mask))
+    def _among(self, mask: Any, expression: Plain) -> Any:
+        """Return what an expression is for these rows alone, of which no more is copied than it reads."""
+        return PlainRows(self.rows.select(sorted(columns_of(expression))).filter(mask)).computed(expression)
 
 
 def _costly(expression: Plain) -> bool:

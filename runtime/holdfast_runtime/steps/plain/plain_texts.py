@@ -12,6 +12,28 @@ import pyarrow.compute as pc
 
 from holdfast_runtime.steps.plain.plain_letters import lower, upper
 
+_SAMPLE = 1024
+"""So many texts show how often texts come again."""
+_OFTEN = 3
+
+
+def _once_for_each(search: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that searches each distinct text once, where texts seem to come `_OFTEN` times or more.
+
+    Of n texts drawn from d, about n * n / 2d have come before; so a sample tells d.
+    """
+
+    def searched(texts: Any, *patterns: pa.Scalar) -> Any:
+        if isinstance(texts, pa.Scalar) or len(texts) < _SAMPLE:
+            return search(texts, *patterns)
+        again = _SAMPLE - len(texts.slice(0, _SAMPLE).unique())
+        if 2 * again * len(texts) < _OFTEN * _SAMPLE**2:
+            return search(texts, *patterns)
+        distinct = texts.dictionary_encode()
+        return search(distinct.dictionary, *patterns).take(distinct.indices)
+
+    return searched
+
 
 def _get(lists: Any, index: pa.Scalar) -> Any:
     """Return the element of each list; null where it has none."""
@@ -52,7 +74,7 @@ TEXT_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "concat": lambda *texts: pc.binary_join_element_wise(*texts, "", null_handling="emit_null"),
     "contains": _with_word(pc.match_substring),
     "endswith": _with_word(pc.ends_with),
-    "extract": _extract,
+    "extract": _once_for_each(_extract),
     "get": _get,
     "instr": _position,
     "length": pc.utf8_length,
@@ -60,9 +82,11 @@ TEXT_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "lower": lower,
     "lpad": _padded(pc.utf8_lpad),
     "ltrim": lambda texts: pc.ascii_ltrim(texts, " "),
-    "regexp_replace": lambda texts, old, new: pc.replace_substring_regex(texts, old.as_py(), new.as_py()),
+    "regexp_replace": _once_for_each(
+        lambda texts, old, new: pc.replace_substring_regex(texts, old.as_py(), new.as_py())
+    ),
     "replace": lambda texts, old, new: pc.replace_substring(texts, old.as_py(), new.as_py()),
-    "rlike": _with_word(pc.match_substring_regex),
+    "rlike": _once_for_each(_with_word(pc.match_substring_regex)),
     "rpad": _padded(pc.utf8_rpad),
     "rtrim": lambda texts: pc.ascii_rtrim(texts, " "),
     "slice": lambda texts, start, end: pc.utf8_slice_codeunits(texts, start.as_py(), end.as_py()),

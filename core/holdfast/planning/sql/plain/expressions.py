@@ -1,5 +1,6 @@
 """A plain expression as a value: columns, values from the text, and functions of others."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -39,14 +40,24 @@ def has_column(expression: Plain) -> bool:
 
 
 def functions_of(expression: Plain) -> set[str]:
-    """Return the functions that an expression calls; a part that stands in it several times is looked at once."""
-    calls, waiting = dict[int, PlainCall](), [expression]
+    """Return the functions that an expression calls."""
+    return {part.function for part in _parts(expression) if isinstance(part, PlainCall)}
+
+
+def columns_of(expression: Plain) -> set[str]:
+    """Return the columns that an expression reads."""
+    return {part.name for part in _parts(expression) if isinstance(part, PlainColumn)}
+
+
+def _parts(expression: Plain) -> Iterable[Plain]:
+    """Return all that an expression is made of; what stands in it several times comes once."""
+    parts, waiting = dict[int, Plain](), [expression]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, PlainCall) and id(part) not in calls:
-            calls[id(part)] = part
-            waiting += part.arguments
-    return {call.function for call in calls.values()}
+        if id(part) not in parts:
+            parts[id(part)] = part
+            waiting += part.arguments if isinstance(part, PlainCall) else ()
+    return parts.values()
 
 
 FAILING: Final = (
