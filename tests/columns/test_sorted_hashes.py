@@ -1,5 +1,7 @@
 """Sorting and finding hashes: the loops, their twins and plain Python agree."""
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -51,5 +53,19 @@ def test_few_and_many_wanted_hashes_are_found(many: int) -> None:
     held = np.sort(random.integers(0, 200_000, 100_000, np.uint64))
     sought = np.sort(random.integers(0, 200_000, many, np.uint64))
     matches = find_hashes(held, sought)
-    assert (matches.begins == np.searchsorted(held, sought, "left")).all()
-    assert (matches.ends == np.searchsorted(held, sought, "right")).all()
+    matching = np.isin(sought, held)
+    assert (matches.probes == np.flatnonzero(matching)).all()
+    assert (matches.begins == np.searchsorted(held, sought[matching], "left")).all()
+    assert (matches.ends == np.searchsorted(held, sought[matching], "right")).all()
+
+
+@given(hash_lists, hash_lists, st.randoms(use_true_random=False))
+def test_matches_are_the_same_among_matching_rows_alone(held: list[int], sought: list[int], random: Random) -> None:
+    rows, probes = np.sort(np.array(held, np.uint64)), np.sort(np.array(sought, np.uint64))
+    mask = np.array([random.random() < 0.7 for _ in sought], np.bool_)
+    matches = find_hashes(rows, probes).where(mask)
+    indices, compacted = matches.compact()
+    assert (np.diff(indices) > 0).all()
+    assert set(rows[indices]) == set(rows) & set(probes[mask])
+    pairs = [(probe, int(indices[row])) for chunk in compacted.pairs() for probe, row in zip(*chunk, strict=True)]
+    assert pairs == [pair for chunk in matches.pairs() for pair in zip(*chunk, strict=True)]

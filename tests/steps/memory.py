@@ -1,11 +1,23 @@
 """Tables in memory: what a task's store shows to a step, and nothing else."""
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from holdfast_runtime.steps.timed_rows import TimedRows
+
+T = TypeVar("T")
+
+
+def views_that_end(rows: Mapping[bytes, bytes], keys: Sequence[bytes], view: Callable[[bytes, Any], T]) -> list[T]:
+    """As a store views its own memory, which holds something else as soon as a value was looked at."""
+    views = []
+    for key in keys:
+        memory = bytearray(rows[key])
+        views.append(view(key, memoryview(memory)))
+        memory[:] = b"\xa5" * len(memory)
+    return views
 
 
 class MemoryTable:
@@ -18,6 +30,9 @@ class MemoryTable:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self.rows.get(key) for key in keys]
+
+    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], T]) -> list[T]:
+        return views_that_end(self.rows, keys, view)
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         for key, value in zip(keys, values, strict=True):

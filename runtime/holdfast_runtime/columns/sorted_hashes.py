@@ -31,6 +31,8 @@ class SortedHashes:
 
 def sort_hashes(hashes: Words) -> SortedHashes:
     """Return the rows to which these hashes belong, in the order of the hashes."""
+    if (hashes[1:] >= hashes[:-1]).all():  # as rows of layers are
+        return SortedHashes(hashes, np.arange(len(hashes)))
     library = loops()
     if library is None or len(hashes) > MOST_ROWS:
         order = np.argsort(hashes, kind="stable")
@@ -47,50 +49,46 @@ def sort_hashes(hashes: Words) -> SortedHashes:
 
 @dataclass(frozen=True, slots=True)
 class HashMatches:
-    """For each probe hash, the range of equal hashes among sorted ones."""
+    """For each probe hash that is among sorted ones, the range of equal hashes there."""
 
+    probes: Rows
+    """The indices of these probe hashes, ascending."""
     begins: Rows
     """The first index of each range."""
     ends: Rows
-    """The index behind each range; a range that ends where it begins is empty."""
-
-    @classmethod
-    def none(cls, probe_count: int) -> "HashMatches":
-        """Return the matches of `probe_count` probe hashes of which none is among the sorted ones."""
-        return cls(np.zeros(probe_count, np.int64), np.zeros(probe_count, np.int64))
+    """The index behind each range, which is behind the first one."""
 
     @property
     def counts(self) -> Rows:
-        """How many sorted hashes match each probe hash."""
+        """How many sorted hashes match each of `probes`."""
         return self.ends - self.begins
 
     def count(self) -> int:
         """Return how many pairs there are, before any is made."""
         return int(self.counts.sum())
 
-    def at(self, indices: Rows) -> "HashMatches":
-        """Return the matches of the probe hashes at `indices`, in their order."""
-        return HashMatches(self.begins[indices], self.ends[indices])
+    def of(self, probes: Rows) -> "HashMatches":
+        """Return the matches with the probe hashes under other indices, that of each at its index in `probes`."""
+        return HashMatches(probes[self.probes], self.begins, self.ends)
 
     def where(self, mask: Mask) -> "HashMatches":
-        """Return the matches with an empty range for each probe hash of which `mask` is false."""
-        return HashMatches(self.begins, np.where(mask, self.ends, self.begins))
+        """Return the matches of the probe hashes of which `mask` is true."""
+        left = mask[self.probes]
+        return HashMatches(self.probes[left], self.begins[left], self.ends[left])
 
-    def spread(self, indices: Rows, probe_count: int) -> "HashMatches":
-        """Return matches of `probe_count` probe hashes, of which those at `indices` have the ranges of these matches.
-
-        These matches have a range for each of `indices`, in their order; all other ranges are empty. Undoes `at`.
-        """
-        matches = HashMatches.none(probe_count)
-        matches.begins[indices], matches.ends[indices] = self.begins, self.ends
-        return matches
+    def compact(self) -> "tuple[Rows, HashMatches]":
+        """Return the indices of the sorted hashes that match, ascending, and the matches as ranges of these."""
+        fresh = np.ones(len(self.probes), np.bool_)
+        fresh[1:] = self.begins[1:] != self.begins[:-1]
+        lengths = self.counts[fresh]
+        before = np.cumsum(lengths) - lengths
+        indices = np.repeat(self.begins[fresh] - before, lengths) + np.arange(int(lengths.sum()))
+        begins = before[np.cumsum(fresh) - 1]
+        return indices, HashMatches(self.probes, begins, begins + self.counts)
 
     def pairs(self, most: int = CHUNK) -> Iterator[tuple[Rows, Rows]]:
         """Yield all pairs (index of the probe hash, index of the sorted hash), at most `most` at a time."""
-        wide = self.counts
-        indices = np.flatnonzero(wide)
-        wide = wide[indices]
-        before = np.concatenate([[0], np.cumsum(wide)])
+        before = np.concatenate([[0], np.cumsum(self.counts)])
         total = int(before[-1])
         for start in range(0, total, most):
             end = min(start + most, total)
@@ -99,21 +97,19 @@ class HashMatches:
             pieces = np.minimum(before[first + 1 : last + 1], end) - np.maximum(before[first:last], start)
             which = np.repeat(np.arange(first, last), pieces)
             within = np.arange(start, end) - before[which]
-            probe_indices = indices[which]
-            yield probe_indices, self.begins[probe_indices] + within
+            yield self.probes[which], self.begins[which] + within
 
 
 def find_hashes(sorted_hashes: Words, probes: Words) -> HashMatches:
-    """Return for each of `probes` where it is among `sorted_hashes`; both ascend."""
+    """Return where those of `probes` are that are among `sorted_hashes`; both ascend."""
     library = loops()
     if library is None or len(sorted_hashes) + len(probes) < _FEW:
-        return HashMatches(
-            sorted_hashes.searchsorted(probes, side="left").astype(np.int64, copy=False),
-            sorted_hashes.searchsorted(probes, side="right").astype(np.int64, copy=False),
+        begins, ends = (sorted_hashes.searchsorted(probes, side).astype(np.int64) for side in ("left", "right"))
+    else:
+        sorted_hashes, probes = np.ascontiguousarray(sorted_hashes), np.ascontiguousarray(probes)
+        begins, ends = np.empty(len(probes), np.int64), np.empty(len(probes), np.int64)
+        library.holdfast_find(
+            address(sorted_hashes), len(sorted_hashes), address(probes), len(probes), address(begins), address(ends)
         )
-    sorted_hashes, probes = np.ascontiguousarray(sorted_hashes), np.ascontiguousarray(probes)
-    begins, ends = np.empty(len(probes), np.int64), np.empty(len(probes), np.int64)
-    library.holdfast_find(
-        address(sorted_hashes), len(sorted_hashes), address(probes), len(probes), address(begins), address(ends)
-    )
-    return HashMatches(begins, ends)
+    matching = np.flatnonzero(begins < ends)
+    return HashMatches(matching, begins[matching], ends[matching])

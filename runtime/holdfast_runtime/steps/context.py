@@ -4,9 +4,9 @@ Times are those of the batch, so that a replay sees the same. Tables are protoco
 a disk. Must not read any clock, and must not know the store behind the tables.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from holdfast.times import FARTHEST, MICROS_PER_MILLI, micros
 UNKNOWN = -(2**63)
 """The mark of a row at which there is no watermark yet: no event time is earlier."""
 _LATEST = 2**63 - 1
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,9 @@ class KeyValueTable(Protocol):
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of these keys, None for missing ones."""
+
+    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
+        """Return what `view` makes of each of these keys and its value, which is there and ends with the call."""
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write these values; None deletes."""

@@ -17,11 +17,11 @@ import mmap
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.errors import RetrySoonError, WorldChangeError
 from holdfast_runtime.sealed_json import sealed, unsealed
@@ -33,6 +33,7 @@ TABLES = "tables"
 """The directory of shared tables beside those of tasks, among local stores and durable copies."""
 SHARED_STEPS = ("lock held", "run sealed", "manifest written", "manifest renamed")
 FORMAT = 1
+_T = TypeVar("_T")
 _LARGE = 2048
 """Bytes from which on a value has a file of its own."""
 _MANIFEST, _RUN = "manifest-", "run-"
@@ -201,6 +202,10 @@ class SharedTable:
     def get_many(self, keys: Sequence[bytes]) -> list[Any]:
         """Return the values of these keys, None for missing ones; large ones as they are mapped."""
         return [self._get(key) for key in keys]
+
+    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
+        """Return what `view` makes of each of these keys and its value."""
+        return list(map(view, keys, self.get_many(keys)))
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write these values; None deletes."""

@@ -19,20 +19,20 @@ before it, and their pieces must still be there. No number of a layer is used tw
 and filled again would have pieces under keys that are to be deleted. Must not know time, keys or verbs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from struct import Struct
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast_runtime.columns.hashed_rows import END_OF_HASHES, Combine, HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import Rows, Words
-from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
+from holdfast_runtime.columns.sorted_hashes import HashMatches
 from holdfast_runtime.state.sorted.bucket_layers import BucketLayers, Layer, LayerMerge, LayerPart, LayerPiece
 from holdfast_runtime.state.sorted.schema import LayeredSchema
-from holdfast_runtime.state.sorted.stored_pieces import KEY_LENGTH, SHIFT, StoredPieces, piece_key
+from holdfast_runtime.state.sorted.stored_pieces import KEY_LENGTH, SHIFT, PieceRows, StoredPieces, piece_key
 
 FAN_IN = 6
 """How many layers of one level become one of the next."""
@@ -50,6 +50,7 @@ _NUMBER = Struct(">Q")
 ASIDE = 2**62
 """The bucket of rows that belong to no stretch of time, behind all buckets that are one."""
 _NEXT, _TRASH = b"n", b"t"
+_T = TypeVar("_T")
 
 
 class LayeredTable(Protocol):
@@ -62,6 +63,9 @@ class LayeredTable(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of these keys, None for missing ones."""
 
+    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
+        """Return what `view` makes of each of these keys and its value, which is there and ends with the call."""
+
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write these values; None deletes."""
 
@@ -70,16 +74,6 @@ class LayeredTable(Protocol):
 
     def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Return the rows in key order."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeldPiece(HashedRows):
-    """The rows of a stored piece, uncombined, without those that a merge has taken into its target."""
-
-    key: bytes
-    """The key under which the piece is stored."""
-    first: int
-    """The index of the first of these rows in the stored piece."""
 
 
 class LayeredRows:
@@ -140,31 +134,34 @@ class LayeredRows:
             self.append(bucket, HashedRows(rows.hashes[indices], part))
         return distinct_buckets
 
-    def find(self, bucket: int, probes: Words, before: int | None = None) -> Iterator[tuple["HeldPiece", HashMatches]]:
-        """Look up ascending hashes in a bucket; yield pieces that have one, older layers first, each with its matches.
+    def find(self, bucket: int, probes: Words, before: int | None = None) -> Iterator[tuple[PieceRows, HashMatches]]:
+        """Look up ascending hashes in a bucket; yield the rows that have one, older layers first, with the matches.
 
-        The matches have a range of indices in the piece for each of `probes`, empty if the piece has no such hash.
         `before`: only layers with a number below this one.
         """
-        for piece in self.pieces(bucket, probes, before):
-            first = int(probes.searchsorted(piece.hashes[0], side="left"))
-            last = int(probes.searchsorted(piece.hashes[-1], side="right"))
-            matches = find_hashes(piece.hashes, probes[first:last])
-            # Only these probes can be in the piece: the ranges of all others are empty.
-            if matches.count():
-                yield piece, matches.spread(np.arange(first, last), len(probes))
+        for bounds in self._bounds(bucket, probes, before):
+            yield from self._pieces.find(bounds, probes)
 
     def pieces(
-        self,
-        bucket: int,
-        probes: Words | None = None,
-        before: int | None = None,
-        span: tuple[int, int] = (0, END_OF_HASHES),
-    ) -> Iterator["HeldPiece"]:
-        """Yield the pieces of a bucket, of older layers first; `probes`: only pieces that may hold such a hash.
+        self, bucket: int, before: int | None = None, span: tuple[int, int] = (0, END_OF_HASHES)
+    ) -> Iterator[HashedRows]:
+        """Yield the rows of a bucket piece by piece, of older layers first.
 
         `before`: only layers with a number below this one. `span`: only pieces that may hold a hash from the first on
         and before the second, without rows before it.
+        """
+        for bounds in self._bounds(bucket, None, before, span):
+            for bound, piece in zip(bounds.values(), self._pieces.read([*bounds]), strict=True):
+                rows = piece.between(bound, END_OF_HASHES)
+                if len(rows.hashes):
+                    yield rows
+
+    def _bounds(
+        self, bucket: int, probes: Words | None, before: int | None, span: tuple[int, int] = (0, END_OF_HASHES)
+    ) -> Iterator[dict[bytes, int]]:
+        """Yield the keys of pieces with the hash from which on each is read: many small ones together, or a large one.
+
+        `probes`: only pieces that may hold such a hash.
         """
         bucket_layers = self._bucket_layers(bucket)
         bounds: dict[bytes, int] = {}
@@ -179,28 +176,15 @@ class LayeredRows:
                     if first == probes.searchsorted(np.uint64(piece.high), side="right"):
                         continue
                 if rows + piece.rows > PIECE_ROWS:
-                    yield from self._held(bounds)
+                    yield bounds
                     bounds, rows = {}, 0
                 bounds[piece_key(bucket, layer.number, piece.number)] = bound
                 rows += piece.rows
-        yield from self._held(bounds)
+        yield bounds
 
-    def _held(self, bounds: Mapping[bytes, int]) -> Iterator["HeldPiece"]:
-        """Yield pieces by their keys from these hashes on: many small ones are read together, and one large one."""
-        for (key, bound), whole_piece in zip(bounds.items(), self._pieces.read([*bounds]), strict=True):
-            rows = whole_piece.between(bound, END_OF_HASHES)
-            if len(rows.hashes):
-                yield HeldPiece(rows.hashes, rows.rows, key, len(whole_piece.hashes) - len(rows.hashes))
-
-    def piece(self, key: bytes, first: int) -> "HeldPiece":
-        """Return again a piece that `pieces` or `find` yielded in this batch, by its `key` and `first`."""
-        (whole,) = self._pieces.read([key])
-        rows = whole.part(first, len(whole.hashes))
-        return HeldPiece(rows.hashes, rows.rows, key, first)
-
-    def mark(self, piece: "HeldPiece", indices: Rows) -> None:
-        """Set the marks of the rows at these indices of a piece."""
-        self._pieces.mark(piece.key, indices + piece.first)
+    def mark(self, piece_rows: PieceRows, indices: Rows) -> None:
+        """Set the marks of the rows at these indices of what `find` has yielded."""
+        self._pieces.mark(piece_rows.piece, piece_rows.indices[indices])
 
     def read(
         self, buckets: Sequence[int], low: int = 0, before: int | None = None, combine: Combine | None = None

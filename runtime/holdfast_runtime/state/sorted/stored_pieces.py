@@ -1,20 +1,23 @@
 """The pieces of layers as a table stores them: each a value, with its marks in another one if rows are marked.
 
-Many small pieces are read in one call, which costs as much as one read of a small piece. Must not know which pieces a
-layer has, nor when one is obsolete.
+Many small pieces are read in one call, which costs as much as one read of a small piece. Who looks for hashes gets a
+copy of the rows that have them: all else stays where it is, however large the piece. Must not know which pieces a layer
+has, nor when one is obsolete.
 """
 
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from struct import Struct
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from holdfast_runtime.columns.hashed_rows import HashedRows
-from holdfast_runtime.columns.key_columns import Rows
+from holdfast_runtime.columns.key_columns import Rows, Words
+from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
 from holdfast_runtime.state.sorted.bucket_layers import LayerPiece
 
 PIECE: Final = b"p"
@@ -28,6 +31,7 @@ _SMALL, _REMEMBERED = 16 * 1024, 1024
 """Of pieces of at most so many bytes, so many stay unpacked: what they hold is looked at more often than it changes."""
 _NUMBERS: Final = Struct(">QQI")
 KEY_LENGTH: Final = len(PIECE) + _NUMBERS.size
+_T = TypeVar("_T")
 
 
 class PieceTable(Protocol):
@@ -36,6 +40,12 @@ class PieceTable(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of these keys, None for missing ones."""
 
+    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
+        """Return what `view` makes of each of these keys and its value, which is there.
+
+        A value is bytes or a view of them, which end with the call: nothing that refers to it may be returned.
+        """
+
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write these values; None deletes."""
 
@@ -43,6 +53,16 @@ class PieceTable(Protocol):
 def piece_key(bucket: int, layer: int, piece: int) -> bytes:
     """Return the key of a piece."""
     return PIECE + _NUMBERS.pack(bucket + SHIFT, layer, piece)
+
+
+@dataclass(frozen=True, slots=True)
+class PieceRows(HashedRows):
+    """The rows of a stored piece that have one of the hashes looked for."""
+
+    piece: bytes
+    """The key under which the piece is stored."""
+    indices: Rows
+    """The index of each row in the piece."""
 
 
 class StoredPieces:
@@ -85,14 +105,43 @@ class StoredPieces:
         values = self._table.get_many([*keys, *self._mark_keys(keys)])
         for index, value in enumerate(values[: len(keys)]):
             assert value is not None  # noqa: S101 - a layer names what is there
-            stored = (_remembered if len(value) <= _SMALL else _unpacked)(value, self._stored)
+            stored = _opened(value, self._stored)
             if self._marked:
-                bits = values[len(keys) + index]
-                assert bits is not None  # noqa: S101 - written with the piece
-                marks = pa.Array.from_buffers(pa.bool_(), len(stored.hashes), [None, pa.py_buffer(bits)])
-                columns = [*stored.rows.columns, marks]
-                stored = HashedRows(stored.hashes, pa.RecordBatch.from_arrays(columns, schema=self.schema))
+                stored = HashedRows(stored.hashes, self._with_marks(stored.rows, values[len(keys) + index]))
             yield stored
+
+    def find(self, bounds: Mapping[bytes, int], probes: Words) -> Iterator[tuple[PieceRows, HashMatches]]:
+        """Look up ascending hashes in these pieces; yield the rows that have one, piece by piece, with the matches.
+
+        `bounds`: key of a piece -> the hash from which on it is read.
+        """
+        for match in self._table.view_many([*bounds], lambda key, value: self._found(key, value, bounds[key], probes)):
+            if match is not None:
+                rows, matches = match
+                if self._marked:
+                    (bits,) = self._table.get_many([_mark_key(rows.piece)])
+                    rows = replace(rows, rows=self._with_marks(rows.rows, bits, rows.indices))
+                yield rows, matches
+
+    def _found(self, key: bytes, value: Any, bound: int, probes: Words) -> tuple[PieceRows, HashMatches] | None:
+        piece = _opened(value, self._stored)
+        first = int(probes.searchsorted(max(piece.hashes[0], np.uint64(bound)), side="left"))
+        last = int(probes.searchsorted(piece.hashes[-1], side="right"))
+        matches = find_hashes(piece.hashes, probes[first:last])
+        if not len(matches.probes):
+            return None
+        indices, matches = matches.compact()
+        rows = PieceRows(piece.hashes[indices], piece.rows.take(pa.array(indices)), key, indices)
+        return rows, matches.of(np.arange(first, last))
+
+    def _with_marks(self, rows: pa.RecordBatch, bits: bytes | None, indices: Rows | None = None) -> pa.RecordBatch:
+        """Return the rows of a piece, or those at these indices, with the column of their marks."""
+        assert bits is not None  # noqa: S101 - written with the piece
+        if indices is None:
+            marks = pa.Array.from_buffers(pa.bool_(), rows.num_rows, [None, pa.py_buffer(bits)])
+        else:
+            marks = pa.array(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")[indices].astype(np.bool_))
+        return pa.RecordBatch.from_arrays([*rows.columns, marks], schema=self.schema)
 
     def mark(self, key: bytes, indices: Rows) -> None:
         """Set the marks of the rows at these indices of a piece."""
@@ -110,7 +159,12 @@ class StoredPieces:
         return [*map(_mark_key, keys)] if self._marked else []
 
 
-def _unpacked(value: bytes, stored_schema: pa.Schema) -> HashedRows:
+def _opened(value: Any, stored_schema: pa.Schema) -> HashedRows:
+    """Return the rows of a piece; those of a small one do not refer to the value."""
+    return _remembered(bytes(value), stored_schema) if len(value) <= _SMALL else _unpacked(value, stored_schema)
+
+
+def _unpacked(value: Any, stored_schema: pa.Schema) -> HashedRows:
     stored = pa.ipc.read_record_batch(pa.py_buffer(value), stored_schema)
     return HashedRows(stored.column(0).to_numpy(), stored.remove_column(0))
 

@@ -10,10 +10,11 @@ Must not know what a batch is, and must not swallow errors: whatever is not a kn
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import lmdb
 
@@ -96,6 +97,7 @@ def _disk_error(directory: StoreDirectory, code: int, text: str) -> StoreFullErr
 
 
 Rows = list[tuple[bytes, bytes]]
+_T = TypeVar("_T")
 
 DATABASES = 2 * TABLES + 1
 """Each table with its undo, plus the head."""
@@ -123,6 +125,7 @@ class Environment:
             with self._env.begin(write=True) as txn:
                 self._handles = {name: self._env.open_db(name, txn, create=False) for name in self._env.dbs(txn)}
             self._reading: lmdb.Transaction[bytes] | None = None
+            self._viewing: lmdb.Transaction[memoryview] | None = None
 
     def close(self) -> None:
         """Close the environment. Calling it again does no harm."""
@@ -145,6 +148,18 @@ class Environment:
         with typed_store_errors(self._directory):
             return dict(cursor.getmulti(keys))
 
+    def view(self, name: bytes, keys: Sequence[bytes], view: Callable[[bytes, memoryview], _T]) -> list[_T]:
+        """Return what `view` makes of each of these sorted keys and its value, which is there.
+
+        A value is memory of the file, which means something else after the next commit, and is no memory once the
+        environment is closed: what `view` returns must not refer to it.
+        """
+        with typed_store_errors(self._directory):
+            if self._viewing is None:
+                self._viewing = self._env.begin(buffers=True)
+            values = self._viewing.cursor(self._handles[name]).getmulti(keys)
+        return [view(key, value) for key, (_, value) in zip(keys, values, strict=True)]
+
     def scan(self, name: bytes, first: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield rows in key order from this key on, as of the last commit."""
         cursor = self._cursor(name)
@@ -154,10 +169,11 @@ class Environment:
                     yield from cursor.iternext()
 
     def stop_reading(self) -> None:
-        """End the read transaction and release its pages. Earlier cursors become invalid."""
-        if self._reading is not None:
-            self._reading.abort()
-            self._reading = None
+        """End the read transactions and release their pages. Earlier cursors become invalid."""
+        for reading in (self._reading, self._viewing):
+            if reading is not None:
+                reading.abort()
+        self._reading = self._viewing = None
 
     @contextmanager
     def writing(self) -> Iterator["WriteTransaction"]:

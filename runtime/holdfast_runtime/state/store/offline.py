@@ -9,11 +9,11 @@ and must not decide whether a store can be trusted.
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 import lmdb
 
@@ -29,6 +29,7 @@ _TRIES = 5
 _SLACK_PAGES = 16
 """Pages at the end that LMDB took and returned in one transaction are counted but not in the file."""
 _HEAD, _TABLE = b"head", b"table."
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,10 @@ class OfflineTable:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of these keys, None for missing ones."""
         return [self.store.get(self.name, key) for key in keys]
+
+    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
+        """Return what `view` makes of each of these keys and its value."""
+        return list(map(view, keys, self.get_many(keys)))
 
     def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Return the rows in key order."""

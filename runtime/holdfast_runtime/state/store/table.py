@@ -11,10 +11,11 @@ wrote them. Must not write to LMDB: the store writes all tables in one transacti
 
 import hashlib
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from struct import Struct
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -86,6 +87,7 @@ def selected(
         yield row
 
 
+_T = TypeVar("_T")
 Keys: TypeAlias = "Sequence[bytes] | pa.Array"
 Values: TypeAlias = "Sequence[bytes | None] | pa.Array"
 
@@ -116,6 +118,16 @@ class StateTable:
         if not written:
             return [stored[key] for key in key_list]
         return [written[key] if key in written else stored[key] for key in key_list]
+
+    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
+        """Return what `view` makes of each of these short keys and its value, which is there.
+
+        Values are not remembered, and may end with the call: nothing that refers to one may be returned.
+        """
+        known = ChainMap(self._written, self._seen)
+        stored = sorted(key for key in keys if key not in known)
+        views = dict(zip(stored, self._environment.view(self.database, stored, view), strict=True)) if stored else {}
+        return [views[key] if key in views else view(key, known[key]) for key in keys]
 
     def get_arrow(self, keys: Keys) -> pa.Array:
         """Return the values of these keys as a binary array with nulls."""

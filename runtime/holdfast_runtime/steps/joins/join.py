@@ -71,8 +71,9 @@ class JoinStep:
         if (narrowed := by_time(new[LEFT], new[RIGHT], matches, self._bounds[LEFT])) is not None:
             new[RIGHT], matches, _ = narrowed
         nominees = [buffers[1 - side].nominees(new[side], self._bounds[side]) for side in (LEFT, RIGHT)]
-        no_matches = HashMatches.none(len(new[RIGHT].hashes))
-        admitted = _taken(new, [_counts(matches, nominees[LEFT]), _counts(no_matches, nominees[RIGHT])])
+        met = [matches, *(candidates.matches for candidates in nominees[LEFT])]
+        counts = [_counts(new[LEFT], met), _counts(new[RIGHT], (candidates.matches for candidates in nominees[RIGHT]))]
+        admitted = _taken(new, counts)
         unjoined = sum(int((~mask).sum()) for mask in admitted)
         chunks += self._pairs(new, matches, buffers, nominees, admitted)
         for side, buffer in enumerate(buffers):
@@ -183,11 +184,11 @@ def _together(parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     return parts[0] if len(parts) == 1 else pa.concat_batches(parts)
 
 
-def _counts(matches: HashMatches, nominees: Iterable[Nominees]) -> Rows:
-    """Return how many pairs each incoming row makes at most: `matches` with new rows, `nominees` with waiting ones."""
-    counts = matches.counts.copy()
-    for candidates in nominees:
-        counts[candidates.rows] += candidates.matches.counts
+def _counts(new: SideRows, matches: Iterable[HashMatches]) -> Rows:
+    """Return how many pairs each new row makes at most, by what it matches."""
+    counts = np.zeros(len(new.hashes), np.int64)
+    for part in matches:
+        counts[part.probes] += part.counts
     return counts
 
 

@@ -48,9 +48,11 @@ def by_time(
     order = np.lexsort((partners.times, partners.hashes))
     partners = partners.at(order)
     before, after = bounds
-    begins = _first(partners.times, matches, probe.times - before)
-    ends = _first(partners.times, matches, probe.times + after + 1)
-    return partners, HashMatches(begins, ends), order
+    times = probe.times[matches.probes]
+    begins = _first(partners.times, matches, times - before)
+    ends = _first(partners.times, matches, times + after + 1)
+    near = begins < ends
+    return partners, HashMatches(matches.probes[near], begins[near], ends[near]), order
 
 
 def _first(times: Times, matches: HashMatches, least: Times) -> Rows:

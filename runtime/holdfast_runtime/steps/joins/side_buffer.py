@@ -20,7 +20,7 @@ from holdfast_runtime.progress import BufferedRows
 from holdfast_runtime.state.errors import parsing_state
 from holdfast_runtime.state.sorted.layered_rows import ASIDE, LayeredRows, LayeredTable
 from holdfast_runtime.state.sorted.schema import FORMAT, LayeredSchema, check_format
-from holdfast_runtime.state.sorted.stored_pieces import MARKED
+from holdfast_runtime.state.sorted.stored_pieces import MARKED, PieceRows
 from holdfast_runtime.steps.context import KeyValueTable
 from holdfast_runtime.steps.joins.join_plan import TIME, JoinPlan
 from holdfast_runtime.steps.joins.pairing import Bounds, by_time, pairs
@@ -37,14 +37,13 @@ _GONE = b"g"
 class Nominees:
     """Waiting rows of one piece that have the hashes of incoming ones, and may be close enough in time."""
 
-    piece: bytes
-    first: int
-    rows: Rows
-    """The indices of the incoming rows that have nominees."""
+    piece_rows: PieceRows
+    waiting_rows: SideRows
+    """The rows of `piece_rows`, in the order to which `matches` refers."""
     matches: HashMatches
-    """For each of these rows, where its nominees are in the piece."""
+    """Where the nominees of incoming rows are."""
     order: Rows | None
-    """The order of the piece's rows to which `matches` refers; None: the order in which they are stored."""
+    """The index in `piece_rows` of each waiting row; None: they stand in the same order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +103,13 @@ class SideBuffer:
             near = np.flatnonzero((incoming.times >= start - after) & (incoming.times < start + self._width + before))
             if not len(near):
                 continue
-            for piece, matches in self._layered.find(bucket, incoming.hashes[near]):
-                waiting_rows, order = SideRows.of(piece.hashes, piece.rows, self._on), None
-                whole = matches.spread(near, len(incoming.hashes))
-                if (narrowed := by_time(incoming, waiting_rows, whole, bounds)) is not None:
-                    _, whole, order = narrowed
-                indices = np.flatnonzero(whole.ends > whole.begins)
-                if len(indices):
-                    nominees.append(Nominees(piece.key, piece.first, indices, whole.at(indices), order))
+            for piece_rows, matches in self._layered.find(bucket, incoming.hashes[near]):
+                waiting_rows, order = SideRows.of(piece_rows.hashes, piece_rows.rows, self._on), None
+                nominated = matches.of(near)
+                if (narrowed := by_time(incoming, waiting_rows, nominated, bounds)) is not None:
+                    waiting_rows, nominated, order = narrowed
+                if len(nominated.probes):
+                    nominees.append(Nominees(piece_rows, waiting_rows, nominated, order))
         return nominees
 
     def partners(
@@ -123,11 +121,8 @@ class SideBuffer:
         rows that had no partner before are marked.
         """
         for candidates in nominees:
-            piece = self._layered.piece(candidates.piece, candidates.first)
-            waiting_rows = SideRows.of(piece.hashes, piece.rows, self._on)
-            if candidates.order is not None:
-                waiting_rows = waiting_rows.at(candidates.order)
-            matches = candidates.matches.where(admitted[candidates.rows]).spread(candidates.rows, len(admitted))
+            waiting_rows = candidates.waiting_rows
+            matches = candidates.matches.where(admitted)
             for incoming_indices, waiting_indices in pairs(incoming, waiting_rows, matches, bounds):
                 if self.gone is not None:
                     # Only after `within` was raised: otherwise a row that has left is too far from all that come.
@@ -140,7 +135,8 @@ class SideBuffer:
                 newly_matched = np.flatnonzero(waiting_rows.matched & ~marked)
                 if len(newly_matched):
                     self._layered.mark(
-                        piece, newly_matched if candidates.order is None else candidates.order[newly_matched]
+                        candidates.piece_rows,
+                        newly_matched if candidates.order is None else candidates.order[newly_matched],
                     )
 
     def leave(self, until: Micros | None, watermark: int | None) -> Iterator[pa.RecordBatch]:
