@@ -6,14 +6,8 @@ from dataclasses import dataclass, field, replace
 from holdfast.control.messages import EARLIEST, EndOfStreamMessage, MessageNumber, UserRecord, WatermarkMessage, decode
 from holdfast.control.producers import Delivery, Producers
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.slot.clock.task_clock import (
-    ClockAdvance,
-    ClockInput,
-    ClockResult,
-    StoredClock,
-    advance_clock,
-    outgoing_messages,
-)
+from holdfast_runtime.slot.clock.clock_messages import ClockResult, outgoing_messages
+from holdfast_runtime.slot.clock.task_clock import ClockAdvance, ClockInput, StoredClock, advance_clock
 from holdfast_runtime.slot.program import ClockPlan, ClockSource, ClockTarget
 
 A0, A1, M0 = StreamPartition("a", 0), StreamPartition("a", 1), StreamPartition("m", 0)

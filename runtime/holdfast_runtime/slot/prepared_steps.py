@@ -36,7 +36,7 @@ from holdfast_runtime.segments.graph import (
     TIMES,
     GraphNode,
 )
-from holdfast_runtime.slot.clock.task_clock import held, waits
+from holdfast_runtime.slot.clock.clock_messages import held, waits
 from holdfast_runtime.slot.program import ClockPlan, Program, kept_event_time
 from holdfast_runtime.slot.reading.inputs import far_ahead, note_ahead
 from holdfast_runtime.slot.report import TurnNote

@@ -20,7 +20,7 @@ from holdfast.errors import AwayError, HoldfastError, RetrySoonError, UserAction
 from holdfast.spec.kept_streams import StreamNames
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.progress import BufferedRows, Freed
-from holdfast_runtime.slot.clock.task_clock import PendingMessages
+from holdfast_runtime.slot.clock.clock_messages import PendingMessages
 from holdfast_runtime.steps.context import StepClock
 from holdfast_runtime.steps.tables.kept_versions import DatasetEnd
 

@@ -26,14 +26,8 @@ from holdfast_runtime.slot.batch_plan import (
     keep_outputs,
 )
 from holdfast_runtime.slot.clock.clock_marks import MARKS
-from holdfast_runtime.slot.clock.task_clock import (
-    ClockInput,
-    StoredClock,
-    advance_clock,
-    clock_after,
-    outgoing_messages,
-    stopped_clock,
-)
+from holdfast_runtime.slot.clock.clock_messages import outgoing_messages
+from holdfast_runtime.slot.clock.task_clock import ClockInput, StoredClock, advance_clock, clock_after, stopped_clock
 from holdfast_runtime.slot.kept_stores import KeptStores
 from holdfast_runtime.slot.outputs import write
 from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
