@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from holdfast_runtime.columns.hashed_rows import HashedRows, as_they_are
-from holdfast_runtime.state.sorted import layered_rows
+from holdfast_runtime.state.sorted import layered_rows, stored_pieces
 from holdfast_runtime.state.sorted.layered_rows import FAN_IN, PIECE_BYTES, PIECE_ROWS, LayeredRows
 from holdfast_runtime.state.sorted.stored_pieces import MARKED
+from tests.steps.accumulators.cuts import VALUES, exact
 from tests.steps.memory import T, views_that_end
 
 SCHEMA = pa.schema([("n", pa.int64())])
@@ -61,6 +62,13 @@ class MemoryTable:
             for key, value in self.rows.items()
             if key.startswith(prefix) and key >= start and (stop is None or key < stop)
         )
+
+
+@pytest.fixture(autouse=True)
+def viewed() -> Iterator[None]:
+    """No piece is so small that it is copied before anybody looks into it."""
+    with patch.object(stored_pieces, "_SMALL", -1):
+        yield
 
 
 def all_of_it(rows: HashedRows) -> HashedRows:
@@ -156,6 +164,21 @@ class LayersAgainstLists(RuleBasedStateMachine):
 
 
 TestLayersAgainstLists = LayersAgainstLists.TestCase
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_what_is_found_stays_when_the_view_has_ended(name: str) -> None:
+    kind, values = VALUES[name]
+    rows = pa.RecordBatch.from_arrays([pa.array([*values, None], kind)], names=["value"])
+    hashes = np.arange(rows.num_rows, dtype=np.uint64)
+    layered = LayeredRows(MemoryTable(), rows.schema, as_they_are)
+    layered.append(0, HashedRows(hashes, rows))
+    ((piece_rows, matches),) = layered.find(0, hashes[1:])
+    assert piece_rows.hashes.tolist() == hashes[1:].tolist()
+    assert exact(piece_rows.rows["value"].to_pylist()) == exact(rows["value"].to_pylist()[1:])
+    assert [pair for chunk in matches.pairs() for pair in zip(*chunk, strict=True)] == [
+        (index, index) for index in range(rows.num_rows - 1)
+    ]
 
 
 @given(st.lists(st.lists(few_hashes, max_size=8), max_size=20), st.integers(1, 30))

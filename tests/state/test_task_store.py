@@ -81,6 +81,12 @@ class Model(RuleBasedStateMachine):
         assert self.store.table(table).get_many(keys) == expected
         assert self.store.table(table).get_arrow(pa.array(keys, pa.binary())).to_pylist() == expected
 
+    @rule(table=TABLES, keys=st.sets(KEYS, max_size=6))
+    def view(self, table: str, keys: set[bytes]) -> None:
+        rows = {key: self.now[table][key] for key in keys if key in self.now[table] and len(key) <= LONGEST_PLAIN}
+        shown = self.store.table(table).view_many([*rows], lambda key, value: (key, bytes(value)))
+        assert shown == [*rows.items()]
+
     @rule(table=TABLES, prefix=st.just(b"") | KEYS, start=st.just(b"") | KEYS, stop=st.none() | KEYS)
     def scan(self, table: str, prefix: bytes, start: bytes, stop: bytes | None) -> None:
         expected = [
