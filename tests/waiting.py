@@ -22,9 +22,13 @@ _LONGER = 0.05
 _PACE = "HOLDFAST_TEST_PACE"
 
 
-def patience(seconds: float) -> float:
+class Patience(float):
+    """Seconds that are a deadline for this machine already."""
+
+
+def patience(seconds: float) -> Patience:
     """Return a deadline for this machine."""
-    return seconds * pace()
+    return seconds if isinstance(seconds, Patience) else Patience(seconds * pace())
 
 
 def pace() -> float:
@@ -42,7 +46,7 @@ def wait_until(condition: Callable[[], bool], seconds: float, what: str) -> None
     while not condition():
         waited = time.monotonic() - began
         if waited > patience(seconds):
-            msg = f"not within {seconds:g} s, times {pace():g} for this machine: {what}"
+            msg = f"not within {patience(seconds):g} s, {pace():g} times as long as on an idle machine: {what}"
             raise TimeoutError(msg)
         pause.wait(min(_FIRST_PAUSE + waited * _LONGER, _LONGEST_PAUSE))
 
