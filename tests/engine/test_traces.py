@@ -8,11 +8,13 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from unittest.mock import patch
 
 import pytest
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.driver import traces as traces_module
+from holdfast_runtime.driver.batch_spans import DoneBatch
 from holdfast_runtime.driver.traces import BatchTraces, batch_traces
 from holdfast_runtime.progress import BatchBegun, BatchWaiting
 from holdfast_runtime.slot.report import SlotReport, TaskReport
@@ -34,6 +36,14 @@ def variables(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(traces_module, "_LAST_WITHIN", patience(10))
     # The default sampler of the SDK, whatever this shell says.
     monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_always_on")
+
+
+@pytest.fixture(autouse=True)
+def log() -> Iterator[None]:
+    """The log of the SDK, which is as it was when traces have ended, however they did."""
+    sdk_log = logging.getLogger("opentelemetry")
+    yield
+    wait_until(lambda: not sdk_log.handlers and sdk_log.propagate, 5, "messages of the SDK are its own again")
 
 
 @contextmanager
@@ -228,6 +238,20 @@ def test_packages_that_are_not_installed_stop_no_run(
             run_batch(traces, number)
     (line,) = warnings(caplog)
     assert "pip install '.[traces]'" in line
+
+
+def test_spans_that_can_not_be_made_stop_no_run(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = receiver()
+    with (
+        server.running() as url,
+        traced(url, monkeypatch) as traces,
+        patch.object(DoneBatch, "span", side_effect=ZeroDivisionError),
+    ):
+        run_batch(traces)
+        over()
+    assert warnings(caplog) == ["traces can't be sent: ZeroDivisionError: "]
 
 
 def test_variables_that_the_sdk_refuses_stop_no_run(

@@ -5,6 +5,8 @@ header in it; of all that, the first of each kind becomes a warning. Must not kn
 """
 
 import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from importlib.metadata import version
 
 from opentelemetry.context import Context
@@ -27,15 +29,16 @@ class SpanExport:
     def __init__(self, app: str, namespace: str | None) -> None:
         """Raise what the SDK raises if it can't use its variables."""
         self._warnings = _FirstOfEachKind()
-        _SDK_LOG.addHandler(self._warnings)
-        # Its messages are not ours: they say each failure, and may go where a view is drawn.
-        _SDK_LOG.propagate = False
-        self._exporter = OTLPSpanExporter()
-        self._processor = BatchSpanProcessor(self._exporter)
-        # The end of a process must not wait for a server: `close` does, and somebody knows how long.
-        provider = TracerProvider(resource=_resource(app, namespace), shutdown_on_exit=False)
-        provider.add_span_processor(self._processor)
-        self._tracer = provider.get_tracer("holdfast", version("holdfast"))
+        with ExitStack() as undone:
+            undone.enter_context(self._warnings.instead())
+            self._exporter = OTLPSpanExporter()
+            self._processor = BatchSpanProcessor(self._exporter)
+            undone.callback(self._processor.shutdown)
+            # The end of a process must not wait for a server: `close` does, and somebody knows how long.
+            provider = TracerProvider(resource=_resource(app, namespace), shutdown_on_exit=False)
+            provider.add_span_processor(self._processor)
+            self._tracer = provider.get_tracer("holdfast", version("holdfast"))
+            self._undone = undone.pop_all()
 
     def emit(self, span: Span, parent: Context | None = None) -> None:
         """Put a span and all below it into the SDK's queue, unless its sampler leaves it out."""
@@ -55,10 +58,8 @@ class SpanExport:
 
     def close(self) -> None:
         """Send what is left, however long that takes."""
-        self._processor.force_flush()
-        self._processor.shutdown()  # type: ignore[no-untyped-call]
-        _SDK_LOG.removeHandler(self._warnings)
-        _SDK_LOG.propagate = True
+        with self._undone:
+            self._processor.force_flush()
 
     def give_up(self) -> None:
         """Have `close` return soon; for another thread."""
@@ -78,6 +79,17 @@ class _FirstOfEachKind(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._kinds: set[str] = set()
+
+    @contextmanager
+    def instead(self) -> Iterator[None]:
+        """Take the SDK's messages in place of its own log: they say each failure, and may go where a view is drawn."""
+        _SDK_LOG.addHandler(self)
+        _SDK_LOG.propagate = False
+        try:
+            yield
+        finally:
+            _SDK_LOG.removeHandler(self)
+            _SDK_LOG.propagate = True
 
     def emit(self, record: logging.LogRecord) -> None:
         """Show the message, unless one of its kind was shown."""

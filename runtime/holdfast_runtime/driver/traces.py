@@ -12,7 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -123,10 +123,10 @@ class BatchTraces:
 
     def _run(self) -> None:
         try:
-            self._export = export = self._opened()
-            while (batch := self._waiting.get()) is not None:
-                export.emit(batch.span())
-            export.close()
+            with closing(self._opened()) as export:
+                self._export = export
+                while (batch := self._waiting.get()) is not None:
+                    export.emit(batch.span())
         except ModuleNotFoundError as error:
             self._warn(
                 "missing",
