@@ -24,7 +24,7 @@ def test_a_driver_elsewhere_goes_on_from_the_object_store(theatre: Theatre, home
     second = Driver(replace(theatre, orders=theatre.attempt(2)), home, {}, *options, **runtime)
     try:
         second.until(lambda: counted(home) == kept(ROWS), "all rows are through")
-        assert "restored partition-" in second.said()
+        second.until(lambda: "restored partition-" in second.said(), "it has restored its state")
         second.drained()
     finally:
         second.close()
