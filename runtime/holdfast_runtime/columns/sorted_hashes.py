@@ -81,10 +81,8 @@ class HashMatches:
         fresh = np.ones(len(self.probes), np.bool_)
         fresh[1:] = self.begins[1:] != self.begins[:-1]
         lengths = self.counts[fresh]
-        before = np.cumsum(lengths) - lengths
-        indices = np.repeat(self.begins[fresh] - before, lengths) + np.arange(int(lengths.sum()))
-        begins = before[np.cumsum(fresh) - 1]
-        return indices, HashMatches(self.probes, begins, begins + self.counts)
+        begins = (np.cumsum(lengths) - lengths)[np.cumsum(fresh) - 1]
+        return spans(self.begins[fresh], lengths), HashMatches(self.probes, begins, begins + self.counts)
 
     def pairs(self, most: int = CHUNK) -> Iterator[tuple[Rows, Rows]]:
         """Yield all pairs (index of the probe hash, index of the sorted hash), at most `most` at a time."""
@@ -113,3 +111,9 @@ def find_hashes(sorted_hashes: Words, probes: Words) -> HashMatches:
         )
     matching = np.flatnonzero(begins < ends)
     return HashMatches(matching, begins[matching], ends[matching])
+
+
+def spans(starts: Rows, lengths: Rows) -> Rows:
+    """Return the indices of spans, one behind the other."""
+    before = np.cumsum(lengths) - lengths
+    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

@@ -19,9 +19,9 @@ from holdfast.errors import UserActionError
 from holdfast.planning.aggregation import AggregateCall
 from holdfast_runtime.columns.grouping import starts_of
 from holdfast_runtime.columns.key_columns import Mask, Rows, Words
-from holdfast_runtime.columns.sorted_hashes import sort_hashes
+from holdfast_runtime.columns.sorted_hashes import sort_hashes, spans
 from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, Maker, RowGroups
-from holdfast_runtime.steps.accumulators.member_rows import MemberRows, spans, valid_rows
+from holdfast_runtime.steps.accumulators.member_rows import MemberRows, valid_rows
 from holdfast_runtime.steps.accumulators.ordering import check_comparable
 from holdfast_runtime.steps.accumulators.value_keys import element_hashes, value_keys
 

@@ -15,6 +15,7 @@ from holdfast.planning.aggregation import AggregateCall
 from holdfast.planning.sql.aggregate_calls import MOST_VALUES
 from holdfast_runtime.columns.grouping import group_rows
 from holdfast_runtime.columns.key_columns import Mask, Rows
+from holdfast_runtime.columns.sorted_hashes import spans
 from holdfast_runtime.steps.accumulators.accumulator import (
     Accumulator,
     AggregateResult,
@@ -22,7 +23,7 @@ from holdfast_runtime.steps.accumulators.accumulator import (
     RowGroups,
     TooManyValuesError,
 )
-from holdfast_runtime.steps.accumulators.member_rows import MemberRows, spans, valid_rows
+from holdfast_runtime.steps.accumulators.member_rows import MemberRows, valid_rows
 from holdfast_runtime.steps.accumulators.ordering import check_comparable
 from holdfast_runtime.steps.accumulators.value_keys import element_numbers, value_keys
 

@@ -57,9 +57,3 @@ def valid_rows(columns: Sequence[pa.Array]) -> Mask | None:
             valid = np.asarray(column.is_valid())
             mask = valid if mask is None else mask & valid
     return mask
-
-
-def spans(starts: Rows, lengths: Rows) -> Rows:
-    """Return the indices of spans, one behind the other."""
-    before = np.cumsum(lengths) - lengths
-    return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))

@@ -20,7 +20,8 @@ import pyarrow.types as pt
 from holdfast.errors import UserActionError
 from holdfast_runtime.columns.grouping import starts_of
 from holdfast_runtime.columns.key_columns import Rows
-from holdfast_runtime.steps.accumulators.member_rows import MemberRows, spans
+from holdfast_runtime.columns.sorted_hashes import spans
+from holdfast_runtime.steps.accumulators.member_rows import MemberRows
 
 Ranks = npt.NDArray[Any]
 """Integers; a smaller one comes first."""
