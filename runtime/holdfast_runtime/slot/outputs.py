@@ -7,7 +7,7 @@ they become dead letters, as the stream's `onUnwritable` says. Dead letters them
 know steps or state.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from holdfast.errors import UserActionError
 from holdfast.spec.streams import Partitioner
-from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast.tasks.partitions import StreamPartition
+from holdfast_runtime.slot.packed_outputs import OutgoingRecords, pack_stream, unpack_outputs
 from holdfast_runtime.slot.reading.user_records import payload_of, record_times, with_heads
 from holdfast_runtime.steps.tables.kept_table import GONE
 from holdfast_runtime.steps.timed_rows import TimedRows
@@ -25,15 +26,12 @@ from holdfast_runtime.streams.app_streams import StreamAccess
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, Codec
 from holdfast_runtime.streams.markers import AttemptSlot, Decided
 from holdfast_runtime.streams.record_columns import MetadataColumns
-from holdfast_runtime.streams.record_keys import Numbers, key_bytes, place, split
+from holdfast_runtime.streams.record_keys import Numbers, key_bytes, place
 from holdfast_runtime.streams.records import (
     NO_TIME,
-    WRITTEN,
     Marker,
     OffsetRange,
     RecordLimit,
-    alike,
-    stacked,
     written_batch,
 )
 
@@ -212,7 +210,7 @@ class Outbox:
         """`read`: the ranges that the task's rows came from, for error messages; `called`: names for dead letters."""
         self._called = called or {}
         self._turn, self._now, self._read = turn, now, read
-        self._parts: dict[StreamPartition, list[pa.RecordBatch]] = {}
+        self._parts: dict[str, list[OutgoingRecords]] = {}
         self.rows: dict[str, int] = {}
         """Stream -> rows added."""
         self.unwritable = 0
@@ -266,27 +264,26 @@ class Outbox:
             self.expired[target.stream] = self.expired.get(target.stream, 0) + expired
         records = written_batch(encoded.keys, encoded.values, times, encoded.headers)
         self.rows[target.stream] = self.rows.get(target.stream, 0) + records.num_rows
-        if target.partitions == 1 and records.num_rows:
-            self._put(StreamPartition(target.stream, 0), records)
-            return
-        for number, part in split(records, encoded.partitions):
-            self._put(StreamPartition(target.stream, number), part)
+        self._put(target.stream, records, encoded.partitions)
 
-    def say(self, stream: str, partitions: Iterable[int], message: bytes) -> None:
+    def say(self, stream: str, partitions: Sequence[int], message: bytes) -> None:
         """Add a control message behind the rows."""
-        record = written_batch([None], [message], self._now)
-        for number in partitions:
-            self._put(StreamPartition(stream, number), record)
+        count = len(partitions)
+        self._put(stream, written_batch([None] * count, [message] * count, self._now), np.array(partitions, np.int64))
+
+    def partitions(self) -> Iterator[StreamPartition]:
+        """Yield the partitions that something goes to, ordered within each stream."""
+        for stream, parts in self._parts.items():
+            for number in np.unique(np.concatenate([part.partitions for part in parts])).tolist():
+                yield StreamPartition(stream, number)
 
     def packed(self) -> dict[str, bytes]:
-        """Return partition -> its records as bytes."""
-        return {
-            str(partition): _packed(stacked(alike(parts), WRITTEN, f"the records for {partition} from one task"))
-            for partition, parts in sorted(self._parts.items())
-        }
+        """Return stream -> its records as bytes."""
+        return {stream: pack_stream(stream, parts) for stream, parts in sorted(self._parts.items())}
 
-    def _put(self, partition: StreamPartition, records: pa.RecordBatch) -> None:
-        self._parts.setdefault(partition, []).append(records)
+    def _put(self, stream: str, records: pa.RecordBatch, partitions: Numbers) -> None:
+        if records.num_rows:
+            self._parts.setdefault(stream, []).append(OutgoingRecords(records, partitions))
 
 
 def _values(target: OutputStream, rows: pa.RecordBatch) -> pa.Array:
@@ -318,21 +315,9 @@ def write(
     decided: Decided,
 ) -> None:
     """Write the outputs of tasks, by their markers, unless already written. `at` is called with each step."""
-    writes: dict[str, list[tuple[pa.RecordBatch, Marker]]] = {}
+    writes: dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]] = {}
     for marker, outputs in outputs_by_marker.items():
-        for partition, content in outputs.items():
-            writes.setdefault(partition, []).append((_unpacked(content), marker))
+        for partition, records in unpack_outputs(outputs):
+            writes.setdefault(partition, []).append((records, marker))
     if writes:
-        streams.write(sender, {parse_partition(name): writes[name] for name in sorted(writes)}, at, decided)
-
-
-def _packed(records: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, records.schema) as writer:
-        writer.write_batch(records)
-    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
-
-
-def _unpacked(content: bytes) -> pa.RecordBatch:
-    with pa.ipc.open_stream(pa.py_buffer(content)) as stream:
-        return stacked(list(stream), WRITTEN, "the records of an earlier release")
+        streams.write(sender, {partition: writes[partition] for partition in sorted(writes)}, at, decided)

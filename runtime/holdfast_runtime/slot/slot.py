@@ -280,7 +280,8 @@ class Slot:
         with self._phases.measured("encode"):
             outbox = self._shop.outbox(turn, self._plan.wall, rows, note)
             outputs = outbox.packed()
-        keep_outputs(store, turn.number, filter(self._shop.in_log, outputs))
+        in_log = (str(partition) for partition in outbox.partitions() if self._shop.streams.in_log(partition.stream))
+        keep_outputs(store, turn.number, in_log)
         note.report.rows_out, note.report.unwritable = outbox.rows, outbox.unwritable
         note.report.expired = outbox.expired
         sizes[store.task] = sum(map(len, outputs.values()))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from holdfast.control.producers import Delivery
 from holdfast.control.watermark import Watermarks
 from holdfast.planning.plan import typed_streams
-from holdfast.tasks.partitions import StreamPartition, parse_partition
+from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.segments.graph import (
     GraphNode,
     failed_rows,
@@ -121,10 +121,6 @@ class WorkerTools:
                 ]
                 rows, source = fetched.rows[node.index], plan.sources[node.name]
                 fetched.rows[node.index] = marked_rows(rows, source, before, messages, clock_input)
-
-    def in_log(self, partition: str) -> bool:
-        """Return whether an output partition is in the embedded log."""
-        return self.streams.in_log(parse_partition(partition).stream)
 
     def clock_plan(self, task: str) -> ClockPlan:
         """Return the clock plan of a task."""

@@ -7,7 +7,7 @@ decided: a replay takes state and outputs from the delta and computes nothing, s
 different each time are exactly-once too. Outputs are committed before the local store, because a replay looks at the
 store last. `outputs` must be idempotent by (task, batch, digest): it sees a batch again whenever a process died after
 writing deltas. It begins while they are written, and calls what it is given before anybody can see an output. Must not
-know streams: outputs are bytes per output partition.
+know streams: outputs are bytes by name.
 """
 
 from collections.abc import Callable, Mapping, Sequence

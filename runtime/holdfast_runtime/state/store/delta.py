@@ -1,6 +1,6 @@
 """The delta of one batch as an object of the durable copy, and the names of all objects there.
 
-A delta holds what the batch did to one task: state changes per table and the bytes of each output partition. Outputs
+A delta holds what the batch did to one task: state changes per table and the bytes of each output stream. Outputs
 are included because they are committed partition by partition: a replay after a crash between two of them must write
 the rows of the first try. Only the last batch is ever replayed, so a restore reads the changes and leaves the outputs
 out. Format: a line `holdfast-delta 2` with length and sha256 of both parts, then two Arrow streams of (key, value or

@@ -209,7 +209,7 @@ class TaskStore:
         return work
 
     def delta(self, outputs: dict[str, bytes] | None = None) -> Delta:
-        """Return what this batch changed, with its outputs: opaque bytes per output partition."""
+        """Return what this batch changed, with its outputs: opaque bytes by name."""
         batch, epoch, _ = self._running()
         changes = {name: rows for name, table in sorted(self._tables.items()) if (rows := table.changes())}
         return Delta(self.directory.identity, batch, epoch, self.head.epoch, changes, outputs or {})
