@@ -6,7 +6,9 @@ Must not make it: that takes minutes, and people want to keep it between runs.
 import itertools
 import json
 import os
+import re
 import subprocess
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,17 +25,28 @@ from tests.cluster.nodes import ready
 from tests.cluster.programs import KUBECTL
 from tests.cluster.steps import ClusterError
 from tests.go_programs import built
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 Tree = dict[str, Any]
 _LIMIT = 120.0
 _BACK = 90.0
+_AWAY = 20.0
+"""Seconds for which the API server may be away, as when it is started again."""
+_UNREACHABLE = re.compile(
+    "Unable to connect to the server|TLS handshake timeout|connection reset|failed to download openapi|etcdserver:"
+)
+_INSIDE = "command terminated with exit code"
 _NUMBERS = itertools.count()
 
 
 def _shared() -> Path:
     made = json.loads((folders.home() / "kind.json").read_text())
     return Path(made["nodes"][0]["extraMounts"][0]["hostPath"])
+
+
+def unreachable(errors: str) -> bool:
+    """Whether kubectl, which ended with these words, had no answer; a command that it ran in a pod may say the same."""
+    return bool(_UNREACHABLE.search(errors)) and _INSIDE not in errors
 
 
 @dataclass(frozen=True)
@@ -50,13 +63,16 @@ class Cluster:
         return cast("client.ApiClient", config.new_client_from_config(str(self.kubeconfig)))  # type: ignore[no-untyped-call]
 
     def kubectl(self, *words: str, stdin: str | None = None, seconds: float = _LIMIT) -> str:
-        """What it prints; `stdin` is its standard input."""
+        """What it prints; `stdin` is its standard input. Asked again while the API server can't be reached."""
         command = [str(built(KUBECTL)), f"--kubeconfig={self.kubeconfig}", *words]
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=seconds)
-        if done.returncode:
-            message = f"kubectl {' '.join(words)}: {done.stderr.strip()}"
-            raise ClusterError(message)
-        return done.stdout
+        given_up = time.monotonic() + patience(_AWAY)
+        while True:
+            done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=seconds)
+            if not done.returncode:
+                return done.stdout
+            if time.monotonic() > given_up or not unreachable(done.stderr):
+                message = f"kubectl {' '.join(words)}: {done.stderr.strip()}"
+                raise ClusterError(message)
 
     def tree(self, *words: str) -> Tree:
         """An object, or a list, as kubectl's `get` has it."""
@@ -90,7 +106,7 @@ class Cluster:
         """A namespace of its own; nothing waits until it is gone."""
         name = f"test-{os.getpid()}-{next(_NUMBERS)}"
         made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels or {})}}
-        self.kubectl("create", "--filename=-", stdin=json.dumps(made))
+        self.kubectl("apply", "--filename=-", stdin=json.dumps(made))
         try:
             yield name
         finally:

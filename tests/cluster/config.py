@@ -13,7 +13,8 @@ MARK = "holdfast.test/made-as"
 SHARED = "/var/holdfast-shared"
 """Where nodes have the shared folder."""
 WORKERS = (f"{NAME}-worker", f"{NAME}-worker2")
-NODES = (f"{NAME}-control-plane", *WORKERS)
+CONTROL_PLANE = f"{NAME}-control-plane"
+NODES = (CONTROL_PLANE, *WORKERS)
 
 # A lost node is noticed in 15 s, and pods that say nothing else leave it after 10 s more. A lease is renewed each
 # quarter of its time, which must fit into the grace period a few times: else healthy nodes are taken for lost.

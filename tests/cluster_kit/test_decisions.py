@@ -8,6 +8,7 @@ import pytest
 
 from tests.api.programs import ETCD
 from tests.cluster.base import mirrors
+from tests.cluster.cluster import unreachable
 from tests.cluster.components import sandbox, tags
 from tests.cluster.config import MARK, NODES, kind_config, made_as
 from tests.cluster.daemon import lacks
@@ -65,6 +66,20 @@ def test_a_cluster_is_whole_when_all_its_nodes_are_ready() -> None:
     assert not whole([], "x")
     assert not whole([*nodes[1:], _node(NODES[0], "Unknown")], "x")
     assert not whole([*nodes[1:], {"metadata": {"name": NODES[0]}}], "x")
+
+
+@pytest.mark.parametrize(
+    ("words", "away"),
+    [
+        ("Unable to connect to the server: net/http: TLS handshake timeout", True),
+        ('error when creating "STDIN": Post "https://127.0.0.1:1/api": read tcp: connection reset by peer', True),
+        ('error: error validating "STDIN": error validating data: failed to download openapi: unknown', True),
+        ('Error from server (NotFound): namespaces "a" not found', False),
+        ("curl: (56) connection reset by peer\ncommand terminated with exit code 56", False),
+    ],
+)
+def test_only_an_api_server_without_an_answer_is_away(words: str, away: bool) -> None:
+    assert unreachable(words) == away
 
 
 @pytest.mark.parametrize(

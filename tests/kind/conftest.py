@@ -33,10 +33,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     # Before fixtures clean up. Hooks of a conftest here see only the tests here.
-    if report.when == "call" and report.failed:
+    if report.when != "teardown" and report.failed:
         folder = _SAVED / re.sub(r"\W+", "-", item.name)
         diagnose(folder)
-        report.sections.append(("cluster", f"what the cluster said: {folder}"))
+        # Where only the end of a log is seen, this tells a starved cluster from a broken one.
+        load = Path("/proc/loadavg").read_text().strip()
+        restarted = ", ".join(sorted(path.name for path in folder.glob("*.previous.log"))) or "nothing"
+        section = f"what the cluster said: {folder}\nload of the machine: {load}\nstarted again: {restarted}"
+        report.sections.append(("cluster", section))
     return report
 
 
