@@ -1,12 +1,13 @@
 """Runs `holdfast` in this process, in a directory of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from holdfast_cli.main import main
+from holdfast_runtime.streams.log.embedded_log import close_all
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ad-clicks" / "app.yaml"
 
@@ -45,7 +46,7 @@ Holdfast = Callable[..., Ran]
 
 
 @pytest.fixture
-def holdfast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Holdfast:
+def holdfast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Holdfast]:
     """Run a command line; `app.yaml` in its directory is the ad-clicks example."""
     monkeypatch.chdir(tmp_path)
     Path("app.yaml").write_text(EXAMPLE.read_text(encoding="utf-8"), encoding="utf-8")
@@ -58,4 +59,5 @@ def holdfast(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
         out, err = capsys.readouterr()
         return Ran(code, out, err)
 
-    return run
+    yield run
+    close_all()

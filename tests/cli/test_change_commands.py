@@ -1,13 +1,11 @@
 """`holdfast feed` and `tail` on changes of a database: envelopes go in and come out as they are."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from holdfast_runtime.streams.log.embedded_log import close_all
 from tests.cli.conftest import Holdfast, Ran
 
 APP = """
@@ -33,10 +31,9 @@ DELETED: dict[str, Any] = {"before": {"id": 7, "name": ""}, "after": None, "op":
 
 
 @pytest.fixture
-def changes_app(holdfast: Holdfast) -> Iterator[Holdfast]:
+def changes_app(holdfast: Holdfast) -> Holdfast:
     Path("app.yaml").write_text(APP, encoding="utf-8")
-    yield holdfast
-    close_all()
+    return holdfast
 
 
 def fed(holdfast: Holdfast, *envelopes: Any) -> Ran:

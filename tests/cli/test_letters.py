@@ -1,7 +1,6 @@
 """`holdfast letters`: dead letters are shown, grouped, and their records put back once."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,12 +30,6 @@ def total(customer, rows, state):
 """
 LENIENT = STRICT.replace("< 0", "< -5")
 FOREIGN = (b'{"customer": "customer-0", "n": "x"}', b'{\n"c": "\x1b[31m\xe2\x80\xae"', b"\xff\x00")
-
-
-@pytest.fixture(autouse=True)
-def closed() -> Iterator[None]:
-    yield
-    close_all()
 
 
 def strict(code: str = STRICT) -> dict[str, Any]:
