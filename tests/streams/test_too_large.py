@@ -10,7 +10,16 @@ import pytest
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.steps.plain.apply import UserFunction, checked_result
 from holdfast_runtime.steps.timed_rows import TimedRows, merge
-from holdfast_runtime.streams.records import FETCHED, BatchTooLargeError, OffsetRange, joined, stacked
+from holdfast_runtime.streams.records import (
+    FETCHED,
+    HEADERS,
+    BatchTooLargeError,
+    OffsetRange,
+    fewer,
+    joined,
+    stacked,
+    written_batch,
+)
 
 HALF = 1 << 30
 ROWS = pa.schema([("text", pa.string())])
@@ -59,3 +68,18 @@ def test_parts_become_one_batch_and_other_faults_stay_themselves() -> None:
     assert stacked([], ROWS, "rows").schema == ROWS
     with pytest.raises(pa.ArrowInvalid):
         stacked([parts[0], pa.record_batch([pa.array([1])], ["text"])], ROWS, "rows")
+
+
+def test_small_parts_are_written_as_one_large_ones_alone() -> None:
+    tags = pa.array([[{"key": "t", "value": b"1"}]], HEADERS.type)
+    small = [written_batch([b"a"], [b"1"], 1), written_batch([None], [b"2"], 2, tags), written_batch([b"c"], [None], 3)]
+    (together,) = fewer(small)
+    assert [together.column(name).to_pylist() for name in ("key", "value", "timestamp", "headers")] == [
+        [b"a", None, b"c"],
+        [b"1", b"2", None],
+        [1, 2, 3],
+        [None, tags[0].as_py(), None],
+    ]
+    many = written_batch([b"a"] * 1_000, [b"1"] * 1_000, 1)
+    for parts in ([many, many], [written_batch([None], [bytes(1 << 17)], 1)] * 2, small[:1]):
+        assert fewer(parts) is parts

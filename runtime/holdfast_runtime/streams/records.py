@@ -162,6 +162,17 @@ def alike(parts: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
     ]
 
 
+_FEW_ROWS, _FEW_BYTES = 256, 1 << 16
+
+
+def fewer(parts: Sequence[pa.RecordBatch]) -> Sequence[pa.RecordBatch]:
+    """Return the same records, as one batch if the parts are small: to copy them is less than to treat each alone."""
+    count, most_bytes = len(parts), min(_FEW_BYTES * len(parts), MOST_BYTES)
+    if count == 1 or sum(part.num_rows for part in parts) > _FEW_ROWS * count:
+        return parts
+    return parts if sum(part.nbytes for part in parts) > most_bytes else [pa.concat_batches(alike(parts))]
+
+
 def offset_spans(offsets: Sequence[int], widest: int) -> Iterator[Sequence[int]]:
     """Yield the same ascending offsets in parts, none wider than this."""
     start = 0

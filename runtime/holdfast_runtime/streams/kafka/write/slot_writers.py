@@ -31,7 +31,7 @@ from holdfast_runtime.streams.kafka.write.producer import (
     usual,
 )
 from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, Decided, TaskMarkers, WriteHook, Writes, is_written
-from holdfast_runtime.streams.records import Marker, written_batch
+from holdfast_runtime.streams.records import Marker, fewer, written_batch
 
 _LOG = logging.getLogger("holdfast")
 _PATIENCE = 60.0
@@ -128,7 +128,7 @@ class TransactionalWriter:
         producer.begin()
         at("transaction begun")
         for partition, parts in writes.items():
-            for records, _ in parts:
+            for records in fewer([records for records, _ in parts]):
                 producer.put(partition.stream, partition.partition, records)
         key, value = slot_note(sender.who, sender.slot, turns)
         producer.put(self.markers.topic, slot_partition(sender.slot), written_batch([key], [value], now()))
@@ -179,7 +179,7 @@ class PlainWriter:
         placed = (
             (partition.stream, partition.partition, records)
             for partition, parts in writes.items()
-            for records, _ in parts
+            for records in fewer([records for records, _ in parts])
         )
         try:
             deliver(self._channel, self.settings, f"Kafka system {self.settings.system}: records", placed, PATIENCE)
