@@ -8,9 +8,8 @@ import json
 import os
 import re
 import subprocess
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -25,7 +24,7 @@ from tests.cluster.nodes import ready
 from tests.cluster.programs import KUBECTL
 from tests.cluster.steps import ClusterError
 from tests.go_programs import built
-from tests.waiting import patience, wait_until
+from tests.waiting import wait_until
 
 Tree = dict[str, Any]
 _LIMIT = 120.0
@@ -65,14 +64,19 @@ class Cluster:
     def kubectl(self, *words: str, stdin: str | None = None, seconds: float = _LIMIT) -> str:
         """What it prints; `stdin` is its standard input. Asked again while the API server can't be reached."""
         command = [str(built(KUBECTL)), f"--kubeconfig={self.kubeconfig}", *words]
-        given_up = time.monotonic() + patience(_AWAY)
-        while True:
+        answers = list[subprocess.CompletedProcess[str]]()
+
+        def answered() -> bool:
             done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=seconds)
-            if not done.returncode:
-                return done.stdout
-            if time.monotonic() > given_up or not unreachable(done.stderr):
-                message = f"kubectl {' '.join(words)}: {done.stderr.strip()}"
-                raise ClusterError(message)
+            answers.append(done)
+            return not done.returncode or not unreachable(done.stderr)
+
+        with suppress(TimeoutError):
+            wait_until(answered, _AWAY, "the API server answers")
+        if answers[-1].returncode:
+            message = f"kubectl {' '.join(words)}: {answers[-1].stderr.strip()}"
+            raise ClusterError(message)
+        return answers[-1].stdout
 
     def tree(self, *words: str) -> Tree:
         """An object, or a list, as kubectl's `get` has it."""
