@@ -20,13 +20,14 @@ import socket
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
@@ -137,18 +138,33 @@ class Reached:
     def create_topic(self, name: str, partitions: int) -> None:
         """Create a topic and wait until the broker shows it to clients."""
         with self.admin() as admin:
-            admin.create_topics([NewTopic(name, partitions, 1)])[name].result(ANSWER_TIMEOUT)
+            self._settle(lambda: admin.create_topics([NewTopic(name, partitions, 1)])[name])
             self._wait_for_count(admin, name, partitions)
 
     def grow_topic(self, name: str, partitions: int) -> None:
         """Give a topic more partitions and wait until the broker shows them to clients."""
         with self.admin() as admin:
-            admin.create_partitions([NewPartitions(name, partitions)])[name].result(ANSWER_TIMEOUT)
+            self._settle(lambda: admin.create_partitions([NewPartitions(name, partitions)])[name])
             self._wait_for_count(admin, name, partitions)
 
     def admin(self) -> AdminClient:
         """Return a client that may do everything, for a `with`: one that is not kept alive drops its requests."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "reconnect.backoff.max.ms": 100}, logger=_SILENT)
+
+    @staticmethod
+    def _settle(request: Callable[[], Future[None]]) -> None:
+        """Ask, again while the controller has no broker to give it to: a starved one is fenced for a moment."""
+
+        def done() -> bool:
+            try:
+                request().result(ANSWER_TIMEOUT)
+            except KafkaException as error:
+                if error.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR:
+                    return False
+                raise
+            return True
+
+        wait_until(done, ANSWER_TIMEOUT, "the controller has a broker that is not fenced")
 
     @staticmethod
     def _wait_for_count(admin: AdminClient, topic: str, partitions: int) -> None:

@@ -95,7 +95,7 @@ def _stateful_set(image: str) -> dict[str, Any]:
             {"name": "settings", "mountPath": "/etc/kafka"},
             {"name": "data", "mountPath": _DATA},
         ],
-        "resources": {"requests": {"cpu": "100m", "memory": "768Mi"}},
+        "resources": {"requests": {"cpu": "500m", "memory": "768Mi"}},
     }
     owned = {**container, "name": "owned", "command": ["sh", "-c", f"chmod 777 {_DATA}"]}
     owned["securityContext"] = {"runAsUser": 0}
