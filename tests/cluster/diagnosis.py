@@ -15,6 +15,9 @@ from tests.cluster.folders import kubeconfig
 from tests.cluster.programs import KUBECTL
 from tests.go_programs import built
 
+MACHINE = "machine.txt"
+_TOP = ("top", "-b", "-H", "-n", "2", "-d", "1", "-w", "120")
+_BUSIEST = 14
 _LIMIT = 20.0
 _LINES = 2000
 _EVERYWHERE = "--all-namespaces"
@@ -45,6 +48,7 @@ class Container:
 def diagnose(folder: Path) -> None:
     """Save all of it."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / MACHINE).write_text(busiest(_said(_TOP)))
     for name, words in _FILES.items():
         (folder / name).write_text(_kubectl(*words))
     for container in containers(_pods()):
@@ -62,6 +66,12 @@ def diagnose(folder: Path) -> None:
     for node in NODES:
         journal = ("docker", "exec", node, "journalctl", "--no-pager", f"--lines={_LINES}")
         (folder / f"{node}.journal").write_text(_said(journal))
+
+
+def busiest(looks: str) -> str:
+    """Of several looks of `top`, the beginning of the last: the first one counts from the machine's start."""
+    last = looks[looks.rfind("top - ") :] if "top - " in looks else looks
+    return "\n".join(last.splitlines()[:_BUSIEST])
 
 
 def containers(pods: Sequence[dict[str, Any]]) -> Iterator[Container]:

@@ -12,7 +12,7 @@ from tests.cluster.cluster import unreachable
 from tests.cluster.components import sandbox, tags
 from tests.cluster.config import MARK, NODES, kind_config, made_as
 from tests.cluster.daemon import lacks
-from tests.cluster.diagnosis import Container, containers
+from tests.cluster.diagnosis import Container, busiest, containers
 from tests.cluster.loading import full_name, holds
 from tests.cluster.node_image import mark
 from tests.cluster.nodes import whole
@@ -149,3 +149,10 @@ def test_every_container_has_a_log_and_a_restarted_one_two() -> None:
         Container("n", "p", "first", restarted=False),
         Container("n", "p", "main", restarted=True),
     ]
+
+
+def test_the_last_look_at_the_machine_is_kept() -> None:
+    looks = "top - 10:00\n since the start\n\ntop - 10:01\n" + "\n".join(map(str, range(99)))
+    lines = busiest(looks).splitlines()
+    assert (lines[0], lines[-1], len(lines)) == ("top - 10:01", "12", 14)
+    assert busiest("no such program\n") == "no such program"

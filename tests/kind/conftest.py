@@ -9,7 +9,7 @@ import pytest
 from tests.chart.helms import Helm
 from tests.cluster.cluster import Cluster
 from tests.cluster.config import NODES
-from tests.cluster.diagnosis import diagnose
+from tests.cluster.diagnosis import MACHINE, diagnose
 from tests.cluster.folders import kubeconfig
 from tests.kafka.counted import Counted
 from tests.kind.apps import App, counted_app
@@ -37,9 +37,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         folder = _SAVED / re.sub(r"\W+", "-", item.name)
         diagnose(folder)
         # Where only the end of a log is seen, this tells a starved cluster from a broken one.
-        load = Path("/proc/loadavg").read_text().strip()
         restarted = ", ".join(sorted(path.name for path in folder.glob("*.previous.log"))) or "nothing"
-        section = f"what the cluster said: {folder}\nload of the machine: {load}\nstarted again: {restarted}"
+        section = f"what the cluster said: {folder}\nstarted again: {restarted}\n{(folder / MACHINE).read_text()}"
         report.sections.append(("cluster", section))
     return report
 
