@@ -7,7 +7,7 @@ they become dead letters, as the stream's `onUnwritable` says. Dead letters them
 know steps or state.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -270,12 +270,6 @@ class Outbox:
         """Add a control message behind the rows."""
         count = len(partitions)
         self._put(stream, written_batch([None] * count, [message] * count, self._now), np.array(partitions, np.int64))
-
-    def partitions(self) -> Iterator[StreamPartition]:
-        """Yield the partitions that something goes to, ordered within each stream."""
-        for stream, parts in self._parts.items():
-            for number in np.unique(np.concatenate([part.partitions for part in parts])).tolist():
-                yield StreamPartition(stream, number)
 
     def packed(self) -> dict[str, bytes]:
         """Return stream -> its records as bytes."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from holdfast.tasks.partitions import StreamPartition, parse_partition
-from holdfast_runtime.streams.record_keys import Numbers
+from holdfast_runtime.streams.record_keys import Numbers, ordered, slices
 from holdfast_runtime.streams.records import WRITTEN, alike, stacked
 
 _COUNTS = b"records by partition"
@@ -28,14 +28,10 @@ class OutgoingRecords(NamedTuple):
 
 def pack_stream(stream: str, parts: Sequence[OutgoingRecords]) -> bytes:
     """Return the records as bytes; those of one partition stay in their order."""
-    records = stacked(alike([part.records for part in parts]), WRITTEN, f"the records for {stream} from one task")
-    partitions = np.concatenate([part.partitions for part in parts])
-    numbers, counts = np.unique(partitions, return_counts=True)
-    if len(numbers) > 1:
-        records = records.take(pa.array(np.argsort(partitions, kind="stable")))
-    counted = json.dumps(list(zip(numbers.tolist(), counts.tolist(), strict=True))).encode()
+    together = stacked(alike([part.records for part in parts]), WRITTEN, f"the records for {stream} from one task")
+    records, counts = ordered(together, np.concatenate([part.partitions for part in parts]))
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, records.schema.with_metadata({_COUNTS: counted})) as writer:
+    with pa.ipc.new_stream(sink, records.schema.with_metadata({_COUNTS: json.dumps(counts).encode()})) as writer:
         writer.write_batch(records)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
@@ -50,7 +46,5 @@ def unpack_outputs(outputs: Mapping[str, bytes]) -> Iterator[tuple[StreamPartiti
             # Earlier releases made bytes of each partition, under its name.
             yield parse_partition(name), records
             continue
-        begin = 0
-        for number, count in json.loads(counts[_COUNTS]):
-            yield StreamPartition(name, number), records.slice(begin, count)
-            begin += count
+        for number, part in slices(records, json.loads(counts[_COUNTS])):
+            yield StreamPartition(name, number), part

@@ -30,6 +30,7 @@ from holdfast_runtime.slot.clock.clock_messages import outgoing_messages
 from holdfast_runtime.slot.clock.task_clock import ClockInput, StoredClock, advance_clock, clock_after, stopped_clock
 from holdfast_runtime.slot.kept_stores import KeptStores
 from holdfast_runtime.slot.outputs import write
+from holdfast_runtime.slot.packed_outputs import unpack_outputs
 from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
 from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.state.commit import Outputs, TaskCommit, commit
@@ -280,8 +281,8 @@ class Slot:
         with self._phases.measured("encode"):
             outbox = self._shop.outbox(turn, self._plan.wall, rows, note)
             outputs = outbox.packed()
-        in_log = (str(partition) for partition in outbox.partitions() if self._shop.streams.in_log(partition.stream))
-        keep_outputs(store, turn.number, in_log)
+        in_log = {stream: content for stream, content in outputs.items() if self._shop.streams.in_log(stream)}
+        keep_outputs(store, turn.number, (str(partition) for partition, _ in unpack_outputs(in_log)))
         note.report.rows_out, note.report.unwritable = outbox.rows, outbox.unwritable
         note.report.expired = outbox.expired
         sizes[store.task] = sum(map(len, outputs.values()))

@@ -188,14 +188,29 @@ def misplaced_keys(keys: pa.Array, partition: int, count: int, partitioner: Part
     return present_keys.filter(pa.array(place(present_keys, count, partitioner) != partition))
 
 
+PartitionCounts = Sequence[tuple[int, int]]
+"""Partitions, and how many records each has."""
+
+
+def ordered(records: pa.RecordBatch, partitions: Numbers) -> tuple[pa.RecordBatch, PartitionCounts]:
+    """Return the records by partition, each one's in their order; `partitions`: that of each record."""
+    distinct, counts = np.unique(partitions, return_counts=True)
+    if len(distinct) > 1:
+        records = records.take(pa.array(np.argsort(partitions, kind="stable")))
+    return records, list(zip(distinct.tolist(), counts.tolist(), strict=True))
+
+
+def slices(records: pa.RecordBatch, counts: PartitionCounts) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Yield each partition with its part of ordered records."""
+    start = 0
+    for partition, count in counts:
+        yield partition, records.slice(start, count)
+        start += count
+
+
 def split(records: pa.RecordBatch, partitions: Numbers) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Yield each partition with its records, in order; `partitions`: that of each record."""
-    order = np.argsort(partitions, kind="stable")
-    distinct, starts = np.unique(partitions[order], return_index=True)
-    ordered = records.take(pa.array(order))
-    ends = [*starts.tolist(), len(partitions)][1:]
-    for partition, start, end in zip(distinct.tolist(), starts.tolist(), ends, strict=True):
-        yield partition, ordered.slice(start, end - start)
+    return slices(*ordered(records, partitions))
 
 
 _WORD = 4
