@@ -10,7 +10,6 @@ The jars (44 MiB) and a class data archive that halves the start of the JVM are 
 
 import base64
 import hashlib
-import logging
 import os
 import re
 import secrets
@@ -20,23 +19,21 @@ import socket
 import subprocess
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from tests.cached import cache, locked
-from tests.waiting import patience, wait_until
+from tests.kafka.reached import Reached
+from tests.waiting import wait_until
 
 POM = Path(__file__).with_name("pom.xml")
 START_TIMEOUT = 90.0  # a loaded two-core machine with a cold disk needed 8 s
-ANSWER_TIMEOUT = patience(30.0)
 STOP_TIMEOUT = 30.0
 
 # C1 and the serial collector: a test broker lives for seconds, so what counts is how soon it answers.
@@ -77,9 +74,6 @@ SETTINGS: Mapping[str, str] = {
 
 USER = "reader"
 PASSWORD = "a right password"  # noqa: S105 - the test broker's own
-
-_SILENT = logging.Logger("tests.kafka.broker")  # outside the tree of loggers: nothing configured there shows it
-_SILENT.addHandler(logging.NullHandler())
 
 
 class BrokerFailedError(Exception):
@@ -125,54 +119,6 @@ def free_ports(count: int) -> list[int]:
                 sock.bind(("127.0.0.1", 20_000 + secrets.randbelow(12_000)))
                 ports.append(sock.getsockname()[1])
         return ports
-
-
-class Reached:
-    """A broker at an address, wherever it runs."""
-
-    @property
-    def bootstrap(self) -> str:
-        """The address for clients without a login, who may do everything."""
-        raise NotImplementedError
-
-    def create_topic(self, name: str, partitions: int) -> None:
-        """Create a topic and wait until the broker shows it to clients."""
-        with self.admin() as admin:
-            self._settle(lambda: admin.create_topics([NewTopic(name, partitions, 1)])[name])
-            self._wait_for_count(admin, name, partitions)
-
-    def grow_topic(self, name: str, partitions: int) -> None:
-        """Give a topic more partitions and wait until the broker shows them to clients."""
-        with self.admin() as admin:
-            self._settle(lambda: admin.create_partitions([NewPartitions(name, partitions)])[name])
-            self._wait_for_count(admin, name, partitions)
-
-    def admin(self) -> AdminClient:
-        """Return a client that may do everything, for a `with`: one that is not kept alive drops its requests."""
-        return AdminClient({"bootstrap.servers": self.bootstrap, "reconnect.backoff.max.ms": 100}, logger=_SILENT)
-
-    @staticmethod
-    def _settle(request: Callable[[], Future[None]]) -> None:
-        """Ask, again while the controller has no broker to give it to: a starved one is fenced for a moment."""
-
-        def done() -> bool:
-            try:
-                request().result(ANSWER_TIMEOUT)
-            except KafkaException as error:
-                if error.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR:
-                    return False
-                raise
-            return True
-
-        wait_until(done, ANSWER_TIMEOUT, "the controller has a broker that is not fenced")
-
-    @staticmethod
-    def _wait_for_count(admin: AdminClient, topic: str, partitions: int) -> None:
-        def shown() -> bool:
-            metadata = admin.list_topics(timeout=ANSWER_TIMEOUT).topics.get(topic)
-            return metadata is not None and len(metadata.partitions) == partitions
-
-        wait_until(shown, ANSWER_TIMEOUT, f"topic {topic} shows {partitions} partitions")
 
 
 class Broker(Reached):

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from tests.engine.runs import APP, KEYS, check_rows
-from tests.kafka.broker import Reached
+from tests.kafka.reached import Reached
 from tests.kafka.sent import seen_by_partition
 
 _FIRST = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp())

@@ -16,7 +16,8 @@ from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.read.fetcher import FastFetcher, RangeFetcher, make_fetcher
 from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker
+from tests.kafka.broker import Broker
+from tests.kafka.reached import ANSWER_TIMEOUT
 
 Row = dict[str, Any]
 Headers = list[tuple[str, bytes | None]]

@@ -15,8 +15,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
 from tests.engine.runs import KEYS
-from tests.kafka.broker import Reached
 from tests.kafka.counted import Counted, produce
+from tests.kafka.reached import Reached
 
 _PER_SECOND = 160
 _TICK = 0.05

@@ -14,7 +14,7 @@ from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, Writes
 from holdfast_runtime.streams.records import HEADERS, Marker, written_batch
-from tests.kafka.broker import ANSWER_TIMEOUT, Reached
+from tests.kafka.reached import ANSWER_TIMEOUT, Reached
 
 
 def settings_of(bootstrap: str, **config: str) -> KafkaSettings:

@@ -13,8 +13,9 @@ from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError
 from holdfast_runtime.streams.records import OffsetBounds, StreamMissingError
 from tests.error_codes import has_code
-from tests.kafka.broker import ANSWER_TIMEOUT, USER, Broker, free_ports
+from tests.kafka.broker import USER, Broker, free_ports
 from tests.kafka.known import Known, create, settings_of
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka

@@ -16,8 +16,9 @@ from holdfast_runtime.streams.kafka import changelog_topic
 from holdfast_runtime.streams.kafka.changelog_topic import ChangelogTopic
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
 from tests.error_codes import has_code
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker
+from tests.kafka.broker import Broker
 from tests.kafka.known import changelog_in, create
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.state import worker
 from tests.state.test_killed import kill_at_any_moment
 from tests.waiting import wait_until

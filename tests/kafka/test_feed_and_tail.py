@@ -20,8 +20,9 @@ from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
 from holdfast_runtime.streams.records import written_batch
 from holdfast_runtime.streams.registry.client import SchemaRegistry
 from holdfast_runtime.streams.registry.settings import RegistrySettings
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker, free_ports
+from tests.kafka.broker import Broker, free_ports
 from tests.kafka.known import Known, create, settings_of
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.kafka.sent import bytes_by_partition
 from tests.kafka.test_interop import java, librdkafka
 from tests.registry.server import Apicurio

@@ -9,8 +9,9 @@ import pytest
 
 from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher
 from holdfast_runtime.streams.records import FETCHED
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker
+from tests.kafka.broker import Broker
 from tests.kafka.known import READERS, Known, create, reader, settings_of
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka

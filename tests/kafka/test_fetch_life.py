@@ -19,8 +19,9 @@ from holdfast_runtime.streams.kafka.read.fetcher import READER, FastFetcher, Ran
 from holdfast_runtime.streams.kafka.read.plain_fetcher import PlainFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from holdfast_runtime.streams.records import OffsetNotWrittenError, OffsetRange
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker
+from tests.kafka.broker import Broker
 from tests.kafka.known import check, filled, reader, settings_of
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka

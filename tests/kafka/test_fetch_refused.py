@@ -20,8 +20,9 @@ from holdfast_runtime.streams.kafka.read.fetcher import RangeFetcher
 from holdfast_runtime.streams.kafka.read.range_read import FetchPatience
 from holdfast_runtime.streams.records import BatchTooLargeError, OffsetNotWrittenError, StreamMissingError
 from tests.error_codes import has_code
-from tests.kafka.broker import ANSWER_TIMEOUT, PASSWORD, USER, Broker, free_ports
+from tests.kafka.broker import PASSWORD, USER, Broker, free_ports
 from tests.kafka.known import LIMITS, Known, check, filled, settings_of
+from tests.kafka.reached import ANSWER_TIMEOUT
 
 pytestmark = pytest.mark.kafka
 

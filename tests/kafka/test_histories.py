@@ -17,7 +17,8 @@ from holdfast_runtime.testing import TestDriver
 from holdfast_runtime.testing import driver as driver_module
 from tests.engine import totals
 from tests.error_codes import has_code
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker
+from tests.kafka.broker import Broker
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.kafka.sent import seen
 
 pytestmark = pytest.mark.kafka

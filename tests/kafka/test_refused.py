@@ -18,7 +18,8 @@ from holdfast_runtime.streams.kafka.write.producer import TransactionalProducer
 from holdfast_runtime.streams.markers import AttemptId, AttemptSlot
 from holdfast_runtime.streams.records import Marker, written_batch
 from tests.error_codes import has_code
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker
+from tests.kafka.broker import Broker
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.kafka.sent import seen, settings_of
 
 HOUR = 3_600_000

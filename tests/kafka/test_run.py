@@ -21,8 +21,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 
 from holdfast_runtime.streams.record_keys import misplaced
 from tests.engine.runs import KEYS, Run, check_rows
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker
+from tests.kafka.broker import Broker
 from tests.kafka.counted import Counted
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.kafka.sent import seen_by_partition
 from tests.waiting import patience, wait_until
 

@@ -12,8 +12,9 @@ from confluent_kafka import KafkaError
 from holdfast_runtime.streams.kafka.client.librdkafka import Library, destroy_client, library, new_client
 from holdfast_runtime.streams.kafka.write.channel import SendResult, open_channel, send
 from holdfast_runtime.streams.records import HEADERS, written_batch
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker
+from tests.kafka.broker import Broker
 from tests.kafka.known import create, reader, settings_of
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka

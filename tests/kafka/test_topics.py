@@ -16,7 +16,8 @@ from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.records import StreamMissingError
 from holdfast_runtime.streams.systems import Streams
 from tests.error_codes import has_code
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker, free_ports
+from tests.kafka.broker import Broker, free_ports
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.kafka.sent import Attempt, Worker, rows_of, seen, settings_of
 
 pytestmark = pytest.mark.kafka

@@ -20,7 +20,8 @@ from holdfast_runtime.streams.kafka.write.producer import TakenOverError, Transa
 from holdfast_runtime.streams.markers import AttemptSlot
 from holdfast_runtime.streams.records import NO_TIME, Marker, OffsetRange, written_batch
 from tests.error_codes import has_code
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker
+from tests.kafka.broker import Broker
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.kafka.sent import Attempt, rows_of, seen, settings_of, writes
 from tests.waiting import wait_until
 

@@ -20,7 +20,8 @@ from confluent_kafka.cimpl import NewTopic
 
 from holdfast_runtime.streams.kafka.client.connection import QUIET
 from tests.engine.runs import DEADLINE, Run
-from tests.kafka.broker import ANSWER_TIMEOUT, Broker
+from tests.kafka.broker import Broker
+from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.kafka.sent import seen_by_partition
 
 pytestmark = pytest.mark.kafka

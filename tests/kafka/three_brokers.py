@@ -23,7 +23,8 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # it
 from confluent_kafka.cimpl import NewTopic
 
 from holdfast_runtime.streams.kafka.client.connection import QUIET
-from tests.kafka.broker import ANSWER_TIMEOUT, START_TIMEOUT, Broker, Reached
+from tests.kafka.broker import START_TIMEOUT, Broker
+from tests.kafka.reached import ANSWER_TIMEOUT, Reached
 from tests.waiting import wait_until
 
 SETTINGS = {

@@ -11,7 +11,8 @@ from confluent_kafka import KafkaException
 
 from tests.cluster.cluster import Cluster
 from tests.cluster.config import NODES
-from tests.kafka.broker import PASSWORD, SETTINGS, USER, Reached
+from tests.kafka.broker import PASSWORD, SETTINGS, USER
+from tests.kafka.reached import Reached
 from tests.waiting import wait_until
 
 PORT, LOGIN_PORT, _CONTROLLER_PORT = 30092, 30094, 30093
