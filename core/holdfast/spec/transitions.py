@@ -6,8 +6,9 @@ particular field.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -31,33 +32,35 @@ _NEW_RUN = (
 
 
 _CHEAPER = {
-    "spec.steps[]": "; or give the step another name, and it alone starts from nothing",
-    "spec.tables[]": "; or give the table another name, and it alone is filled anew",
+    "steps": ", or give the step another name, and it alone starts from nothing",
+    "tables": ", or give the table another name, and it alone is filled anew",
 }
 """Named objects are compared with those of their names."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransitionRule:
-    """One field that state cannot follow."""
+    """What state cannot follow in the items of a named list, or in the rest of the spec."""
 
-    field: str
-    """Its path as people write it, e.g. `spec.streams[].key`."""
+    items: str
+    """The list; empty for the rest."""
+    fields: tuple[str, ...]
+    """Their paths as people write them, e.g. `spec.streams[].key`."""
     cel: str
     """The rule, over the spec and its former self."""
-    changed: str = ""
-    """CEL for a map of the items that have changed; empty for a field of the spec itself, which needs no name."""
+    changed: str
+    """CEL for the fields that have changed, of items by their names."""
 
     @property
-    def naming(self) -> str | None:
-        """CEL for the sentence with the items that have changed."""
-        return f"{json.dumps(f'{self.message}: %s')}.format([{self.changed}])" if self.changed else None
+    def naming(self) -> str:
+        """CEL for the sentence with what has changed."""
+        return f"{json.dumps(f'{self.message}: %s')}.format([{self.changed}])"
 
     @property
     def message(self) -> str:
         """The sentence, as the API server prints it."""
-        cheaper = next((text for path, text in _CHEAPER.items() if self.field.startswith(path)), "")
-        return f"{self.field} can change only with a new spec.runId: state cannot follow{cheaper}"
+        where = ".".join(filter(None, ("spec", self.items)))
+        return f"state cannot follow this change of {where}: set a new spec.runId{_CHEAPER.get(self.items, '')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,7 @@ class _PathInSpec:
     """The path of a field: in which named list it is, if any, and inside which objects."""
 
     shown: str
+    """Below the item, or the spec, with a dot at its end."""
     items_of: str = ""
     """The named list, as an expression below the spec."""
     list_may_be_absent: bool = False
@@ -83,7 +87,7 @@ class _PathInSpec:
         shared_depth = len(inside) if field.default is None else self.shared_depth
         return replace(
             self,
-            shown=f"{self.shown}.{name}",
+            shown=f"{self.shown}{name}.",
             inside=inside,
             optional_depths=optional_depths,
             shared_depth=shared_depth,
@@ -100,31 +104,50 @@ class _PathInSpec:
         return " && ".join(_has(root, path[:n]) for n in depths)
 
 
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A field whose change costs a new run, and how it is compared."""
+
+    path: _PathInSpec
+    name: str
+    """Below the item, or the spec."""
+    value: "_Value"
+
+    def both_have(self, new: str, old: str) -> str:
+        """CEL for whether there is anything to compare; empty if always."""
+        return " && ".join(filter(None, (self.path.both_have(new), self.path.both_have(old))))
+
+
 def transition_rules() -> tuple[TransitionRule, ...]:
-    """A rule for each field of the spec whose change costs a new run; `runId` itself has none."""
-    return tuple(rule for rule in _rules(AppSpec, _PathInSpec("spec")) if rule.field != "spec.runId")
+    """One rule for each named list, and one for the rest of the spec; `runId` itself has none.
+
+    A rule for each field would be read more easily, and costs the API server several times as much at each write of an
+    app, also of its status.
+    """
+    by_list: dict[str, list[_Compared]] = {}
+    for field in _compared(AppSpec, _PathInSpec("")):
+        if (field.path.items_of, field.name) != ("", "runId"):
+            by_list.setdefault(field.path.items_of, []).append(field)
+    return tuple(_rule_of_items(items, fields) if items else _rule_of_spec(fields) for items, fields in by_list.items())
 
 
-def _rules(model: type[BaseModel], path: _PathInSpec) -> Iterator[TransitionRule]:
+def _compared(model: type[BaseModel], path: _PathInSpec) -> Iterator[_Compared]:
     for attribute, field in model.model_fields.items():
         name = name_in_files(attribute, field)
         costs_run = change_of(field) is ChangeCost.NEW_RUN
         items, inner = items_of_list(field), object_of(field)
         if items is not None:
-            if path.inside or path.items_of:
-                message = f"a named list inside of {path.shown} is not provided for"
+            if path.inside or path.items_of or costs_run:
+                message = f"a named list inside of {path.shown}, or one whose names may not change, is not provided for"
                 raise NotImplementedError(message)
-            if costs_run:
-                yield TransitionRule(f"{path.shown}.{name}", _same_names(name))
-            inside = _PathInSpec(f"{path.shown}.{name}[]", name, list_may_be_absent=not field.is_required())
-            yield from _rules(items, inside)
+            yield from _compared(items, _PathInSpec("", name, list_may_be_absent=not field.is_required()))
         elif inner is not None:
             if costs_run and field.default is None:
-                yield _rule(path, name, _presence(path, name))
-            yield from _rules(inner, path.into(name, field))
+                yield _Compared(path, f"{path.shown}{name}", _presence(path, name))
+            yield from _compared(inner, path.into(name, field))
         # Items are matched by name, so a name never changes.
         elif costs_run and not (path.items_of and name == "name" and not path.inside):
-            yield _rule(path, name, _value(path, name, field))
+            yield _Compared(path, f"{path.shown}{name}", _value(path, name, field))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,33 +160,45 @@ class _Value:
         return self.text.replace("ROOT", root)
 
 
-def _rule(path: _PathInSpec, name: str, value: _Value) -> TransitionRule:
-    shown = f"{path.shown}.{name}"
-    if not path.items_of:
-        have = " && ".join(filter(None, (path.both_have(_NEW), path.both_have(_OLD))))
-        unless = f"!({have}) || " if have else ""
-        return TransitionRule(shown, f"{_NEW_RUN} || {unless}{value.of(_NEW)} == {value.of(_OLD)}")
-    old, new = f"{_OLD}.{path.items_of}", f"{_NEW}.{path.items_of}"
-    absent = f" || !has({new}) || !has({old})" if path.list_may_be_absent else ""
-    have = path.both_have("each")
-    only, unless, guard = (f"{have}, ", f"!({have}) || ", f"{have} && ") if have else ("", "", "")
+def _rule_of_spec(fields: Sequence[_Compared]) -> TransitionRule:
+    names = tuple(f"spec.{field.name}" for field in fields)
+    return TransitionRule("", names, f"{_NEW_RUN} || ({_same(fields, _NEW, _OLD)})", _differing(fields, _NEW, _OLD))
+
+
+def _rule_of_items(items: str, fields: Sequence[_Compared]) -> TransitionRule:
+    old, new = f"{_OLD}.{items}", f"{_NEW}.{items}"
+    absent = f"!has({new}) || !has({old}) || " if fields[0].path.list_may_be_absent else ""
     # The former items go into a map once; looking each up in the list would exceed the API server's limits.
-    former = f"[{old}.transformMapEntry(i, each, {only}{{each.name: {value.of('each')}}})]"
-    field, differs = shown.partition("[].")[2], f"{guard}each.name in was && was[each.name] != {value.of('each')}"
+    former = f"[{old}.transformMapEntry(i, each, {{each.name: each}})]"
+    same = f"!(each.name in was) || [was[each.name]].all(former, {_same(fields, 'each', 'former')})"
+    differing = f"[was[each.name]].map(former, {_differing(fields, 'each', 'former')})[0]"
     return TransitionRule(
-        shown,
-        f"{_NEW_RUN}{absent} || {former}.all(was,"
-        f" {new}.all(each, {unless}!(each.name in was) || was[each.name] == {value.of('each')}))",
-        f"{former}.map(was, {new}.transformMapEntry(i, each, {differs}, {{each.name: '{field}'}}))[0]",
+        items,
+        tuple(f"spec.{items}[].{field.name}" for field in fields),
+        # Mostly only the status is written.
+        f"{absent}{new} == {old} || {_NEW_RUN} || {former}.all(was, {new}.all(each, {same}))",
+        f"{former}.map(was, {new}.transformMapEntry(i, each, each.name in was, {{each.name: {differing}}})"
+        f".transformMapEntry(name, fields, fields.size() > 0, {{name: fields}}))[0]",
     )
 
 
-def _same_names(name: str) -> str:
-    old, new = f"{_OLD}.{name}", f"{_NEW}.{name}"
-    return (
-        f"{_NEW_RUN} || ({new}.size() == {old}.size()"
-        f" && {new}.all(each, {old}.exists(former, former.name == each.name)))"
-    )
+def _same(fields: Sequence[_Compared], new: str, old: str) -> str:
+    """CEL for whether all these fields are the same."""
+    parts = []
+    for have, inside in groupby(fields, lambda field: field.both_have(new, old)):
+        equal = " && ".join(f"{field.value.of(new)} == {field.value.of(old)}" for field in inside)
+        parts.append(f"(!({have}) || ({equal}))" if have else equal)
+    return " && ".join(parts)
+
+
+def _differing(fields: Sequence[_Compared], new: str, old: str) -> str:
+    """CEL for the names of those that are not."""
+    names = []
+    for field in fields:
+        have = field.both_have(new, old)
+        differs = f"{f'{have} && ' if have else ''}{field.value.of(new)} != {field.value.of(old)}"
+        names.append(f"{differs} ? '{field.name}' : ''")
+    return f"[{', '.join(names)}].filter(name, name != '')"
 
 
 def _presence(path: _PathInSpec, name: str) -> _Value:
