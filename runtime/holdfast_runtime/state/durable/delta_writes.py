@@ -6,11 +6,16 @@ is done meanwhile, nor what a delta holds.
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from types import TracebackType
 from typing import Self
 
+from holdfast_runtime.per_process import PerProcess
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.store.delta import PackedDelta
+
+_POOLS = PerProcess[int, ThreadPoolExecutor](lambda at_once: ThreadPoolExecutor(at_once, "deltas"))
+"""By how many write at once. They stay: to start a thread in each batch costs as much as a small delta."""
 
 
 class DeltaWrites:
@@ -18,7 +23,6 @@ class DeltaWrites:
 
     def __init__(self, at: Callable[[str], None]) -> None:
         self._at = at
-        self._pool: ThreadPoolExecutor | None = None
         self._writes: list[Future[None]] = []
         self._over = False
 
@@ -29,14 +33,12 @@ class DeltaWrites:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._over = True
-        if self._pool is not None:
-            self._pool.shutdown()
+        wait_for(self._writes)
 
     def begin(self, durable: DurableCopy, packed: PackedDelta) -> None:
         """Begin to write a delta."""
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(durable.storage.at_once, "deltas")
-        self._writes.append(self._pool.submit(self._write, durable, packed))
+        pool = _POOLS.of(durable.storage.at_once)
+        self._writes.append(pool.submit(self._write, durable, packed))
 
     def wait(self) -> None:
         """Return when all are written; raise what went wrong."""
