@@ -6,8 +6,10 @@ import pytest
 from confluent_kafka import KafkaError
 
 from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
-from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics
+from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics, TopicUse, wanted
 from holdfast_runtime.streams.kafka.client import questions
+from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
+from holdfast_runtime.streams.kafka.client.questions import QuestionRefusedError
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from holdfast_runtime.streams.records import StreamMissingError
 from tests.kafka.admins import AdminAnswer, Admins
@@ -35,3 +37,15 @@ def test_a_topic_is_asked_for_until_the_broker_knows_it(monkeypatch: pytest.Monk
         bounds.topic_id("clicks")
     bounds.made("clicks")
     assert bounds.topic_id("clicks") == "7"
+
+
+def test_a_topic_that_no_broker_serves_just_now_is_made_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    part, fenced = "topic clicks", "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+
+    def refused(*_: object) -> None:
+        raise QuestionRefusedError(part, KafkaError.INVALID_REPLICATION_FACTOR, fenced)
+
+    monkeypatch.setattr(KafkaTopics, "_found", lambda *_: None)
+    monkeypatch.setattr(KafkaTopics, "_answer", refused)
+    with pytest.raises(KafkaBusyError, match=r"topic clicks: .*fenced.*It may pass by itself"):
+        KafkaTopics(SETTINGS).ensure("clicks", wanted(TopicUse.WRITTEN, 1, 1))

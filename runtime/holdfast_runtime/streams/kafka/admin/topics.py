@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it exports 
 )
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
-from holdfast.errors import UserActionError, WorldChangeError
+from holdfast.errors import HoldfastError, UserActionError, WorldChangeError
 from holdfast.spec.values import millis
 from holdfast_runtime.streams.app_streams import ANY_TIME, TopicLimits
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError, KafkaForbiddenError, trouble
@@ -190,7 +190,7 @@ class KafkaTopics:
             self._answer(topic, lambda client, seconds: client.create_topics([new], operation_timeout=seconds)[topic])
         except QuestionRefusedError as refusal:
             if refusal.code == KafkaError.INVALID_REPLICATION_FACTOR:
-                raise self._too_few(topic, spec, len(self._cluster("brokers").brokers)) from None
+                raise self._no_room(topic, spec, refusal.text) from None
             if refusal.code != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
@@ -217,7 +217,12 @@ class KafkaTopics:
 
         return self._questions.answer(what, [], ask)
 
-    def _too_few(self, topic: str, spec: TopicSpec, brokers: int) -> WorldChangeError:
+    def _no_room(self, topic: str, spec: TopicSpec, why: str) -> HoldfastError:
+        """Return why there are not enough brokers for the replicas of a topic."""
+        # The controller takes for dead those that are only slow; they may be back a moment later.
+        if "fenced" in why:
+            return trouble(KafkaError.BROKER_NOT_AVAILABLE, self._full_name(topic), why)
+        brokers = len(self._cluster("brokers").brokers)
         replicas = "the brokers' default number of" if spec.replication is None else spec.replication
         return WorldChangeError(
             f"{self._full_name(topic)} can't be made with {replicas} replicas, as the cluster has {brokers} "
