@@ -83,6 +83,8 @@ class KindBroker(Reached):
             "listener.name.login.plain.sasl.jaas.config": f'{_LOGIN} required user_{USER}="{PASSWORD}";',
             "log.dirs": _DATA,
             **SETTINGS,
+            # The default: on a starved machine the controller would take the only broker for dead.
+            "broker.session.timeout.ms": "9000",
         }
 
 
