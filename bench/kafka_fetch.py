@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from bench.engine.fresh import Measurement, measure
 from bench.engine.report import paired
+from bench.kafka.broker import bench_broker
 from bench.kafka.jars import jars
 from bench.kafka.topics import filler
-from tests.kafka.broker import Broker
 
 TOPIC, PARTITIONS, BYTES = "bench", 4, 100
 SENT = 20_000
@@ -105,7 +105,7 @@ def main() -> None:
     ways = [way for way in WAYS if way != "spark" or not chosen.no_spark]
     spark = "" if chosen.no_spark else jars("spark-kafka")
     rows = chosen.rows // PARTITIONS * PARTITIONS
-    with Broker(settings={"log.segment.bytes": str(1 << 30)}) as broker:
+    with bench_broker() as broker:
         broker.create_topic(TOPIC, PARTITIONS)
         fill(broker.bootstrap, rows)
         print(f"{rows} records of {BYTES} bytes in {PARTITIONS} partitions; medians of {chosen.rounds} rounds")

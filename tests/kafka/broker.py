@@ -130,6 +130,9 @@ class Broker(Reached):
     which alone is the controller, under another node `number`. `port` is that of `bootstrap`; without, a free one.
     """
 
+    more_jvm: tuple[str, ...] = ()
+    """Options behind JVM."""
+
     def __init__(
         self,
         *,
@@ -254,7 +257,7 @@ class Broker(Reached):
         return str(self._directory / "server.properties")
 
     def _java(self, main: str, *arguments: str, options: tuple[str, ...] = ()) -> list[str]:
-        return [_tool("java"), *JVM, *options, "-cp", f"{self._jars}/*", main, *arguments]
+        return [_tool("java"), *JVM, *self.more_jvm, *options, "-cp", f"{self._jars}/*", main, *arguments]
 
     def _start(self, archive: Path | None, *options: str) -> None:
         if archive is not None:

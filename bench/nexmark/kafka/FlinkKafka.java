@@ -13,8 +13,8 @@ import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
  * It runs once for each topic that it is to write, and the last time counts, from when it runs to its end: by the
  * second time the JVM has compiled.
  *
- * Arguments: a folder for state, the topics with commas between them, and the statements, of which the last one
- * inserts; `@out` in them is the topic.
+ * Arguments: a folder for state, the topics with commas between them, settings (NAME=VALUE with commas between them), and
+ * the statements, of which the last one inserts; `@out` in them is the topic.
  */
 public final class FlinkKafka {
     private FlinkKafka() {}
@@ -30,9 +30,9 @@ public final class FlinkKafka {
 
     private static long run(String[] given, String out) throws Exception {
         Map<String, String> asked = new HashMap<>();
-        asked.put("state.backend.type", "rocksdb");
-        asked.put("execution.checkpointing.incremental", "true");
-        asked.put("execution.checkpointing.interval", "3s");
+        for (String setting : given[2].split(",")) {
+            asked.put(setting.split("=")[0], setting.split("=")[1]);
+        }
         asked.put("execution.checkpointing.mode", "EXACTLY_ONCE");
         asked.put("execution.checkpointing.dir", "file://" + given[0] + "/checkpoints-" + out);
         asked.put("io.tmp.dirs", given[0]);
@@ -41,16 +41,13 @@ public final class FlinkKafka {
         asked.put("taskmanager.memory.network.min", "128m");
         asked.put("taskmanager.memory.network.max", "128m");
         asked.put("pipeline.object-reuse", "true");
-        asked.put("table.exec.mini-batch.enabled", "true");
-        asked.put("table.exec.mini-batch.allow-latency", "2s");
-        asked.put("table.exec.mini-batch.size", "50000");
         asked.put("table.local-time-zone", "UTC");
         Configuration settings = new Configuration();
         asked.forEach(settings::setString);
         StreamExecutionEnvironment env = StreamExecutionEnvironment.createLocalEnvironment(2, settings);
         StreamTableEnvironment tables = StreamTableEnvironment.create(env);
         TableResult made = null;
-        for (int at = 2; at < given.length; at++) {
+        for (int at = 3; at < given.length; at++) {
             made = tables.executeSql(given[at].replace("@out", out));
         }
         JobClient job = made.getJobClient().get();

@@ -8,7 +8,7 @@ import argparse
 import secrets
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,11 @@ from typing import Any
 from bench.engine.fresh import Measurement, measure
 from bench.engine.peers import SAME, TUNED, rocksdb
 from bench.engine.report import PER_BATCH, RATE, Benchmark, Way, check, note, paired, show
+from bench.kafka.broker import bench_broker
 from bench.kafka.jars import jars
 from bench.kafka.ways import removed
 from bench.nexmark.events import EPOCH
-from bench.nexmark.kafka import latency
-from bench.nexmark.kafka.flink_sql import QUERIES as FLINK
+from bench.nexmark.kafka import flink, latency
 from bench.nexmark.kafka.topics import fill
 from bench.nexmark.market import PARTS, Market, ends
 from bench.nexmark.questions import QUESTIONS
@@ -38,6 +38,7 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
 """And the streams that each reads."""
 STREAMS = ("q1", "q5", "q17", "q18", "q20")
 """Those that are natural in Kafka Streams: q8 joins by window, which it has not."""
+STREAMS_WAY = "Kafka Streams"
 COLUMNS = (PER_CPU, RATE, PER_BATCH, note("state MB", ",.1f"))
 LATENCY = tuple(map(note, ("p50 ms", "p99 ms", "events/s", "rows")))
 
@@ -49,6 +50,8 @@ class Engine:
     way: str
     module: str
     settings: Mapping[str, Any]
+    soon: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Name -> what it is told beside where it matters how long a row is on its way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +86,22 @@ class Given:
 
 
 def engines(name: str) -> Sequence[Engine]:
-    """All who have an answer, stock first: ratios are to it."""
+    """All who have an answer, exactly once but for stock, which comes first: ratios are to it."""
     state = rocksdb(changelog=True) if QUESTIONS[name].state else {}
     settings = {"settings": SAME | TUNED | state, "jars": jars("spark-kafka")}
-    made = [Engine("stock, at least once", "stock", settings)]
+    made = [Engine("stock, at least once", "stock", settings, {"": {}})]
     if name in STREAMS:
-        made.append(Engine("Kafka Streams, exactly once", "streams", {"jars": jars("kafka-streams")}))
-    if name in FLINK:
-        made.append(Engine("Flink, exactly once", "flink", {"jars": jars("flink", Path(__file__).parent)}))
+        often = {f", commits each {each} ms": {"commit": each, "linger": "5"} for each in ("100", "20")}
+        made.append(
+            Engine(STREAMS_WAY, "streams", {"jars": jars("kafka-streams"), "commit": "1000", "linger": ""}, often)
+        )
+    flink_jars = jars("flink", Path(__file__).parent)
+    soon = {", checkpoints each 200 ms": {"flink": flink.soon(200)}}
+    for store, options in flink.THROUGHPUT.items():
+        choices = {"jars": flink_jars, "flink": options}
+        made.append(Engine(f"Flink, {store}", "flink", choices, soon if store == "heap" else {}))
     ours = {"app": tree_of(name), "master": f"local[{CORES}]"}
-    return [*made, Engine("Holdfast, exactly once", "ours", ours)]
+    return [*made, Engine("Holdfast", "ours", ours, {"": {}})]
 
 
 def main() -> None:
@@ -102,14 +111,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="few events, one run: to see that it works")
     parser.add_argument("--runs", type=int, help="paired runs (default: 3, quick: 1)")
     parser.add_argument("--batches", type=int, default=20, help="batches of events, the first quarter not counted")
-    parser.add_argument("--latency", action="store_true", help="also how long rows are on their way at half load")
+    parser.add_argument(
+        "--latency", type=int, default=0, metavar="RUNS", help="also how long rows are on their way at half load"
+    )
     chosen = parser.parse_args()
     if unknown := [name for name in chosen.queries if name not in QUERIES]:
         parser.error(f"no query {unknown}; there are {list(QUERIES)}")
     market = Market(8, 10_000, 2_000) if chosen.quick else Market(chosen.batches, 100_000, 50_000)
     runs = chosen.runs or (1 if chosen.quick else 3)
     for name in chosen.queries or QUERIES:
-        with Broker(settings={"log.segment.bytes": str(1 << 30)}) as broker:
+        with bench_broker() as broker:
             workload = Given(broker, market, name, warm=market.batches // 4)
             fill(broker, market, QUERIES[name])
             title = f"{name} from Kafka to Kafka: {market.batches} batches of {market.events:,} events"
@@ -118,18 +129,28 @@ def main() -> None:
         check(measurements)
         show(benchmark, measurements, runs)
         if chosen.latency:
-            at_half_load(workload, measurements)
+            at_half_load(workload, measurements, chosen.latency)
 
 
-def at_half_load(workload: Given, measurements: Mapping[str, Sequence[Measurement]]) -> None:
-    """Print how long rows are on their way at half of the events per second that each way has reached."""
+def at_half_load(workload: Given, measurements: Mapping[str, Sequence[Measurement]], runs: int) -> None:
+    """Print how long rows are on their way at half of the events per second that each way has reached.
+
+    Holdfast also at those of Kafka Streams.
+    """
     ways: list[Way] = []
+    rates = {
+        way: int(statistics.median(one.rows / one.seconds for one in counted) / 2) // EPOCH * EPOCH
+        for way, counted in measurements.items()
+    }
     for engine in engines(workload.query):
-        rate = int(statistics.median(one.rows / one.seconds for one in measurements[engine.way]) / 2) // EPOCH * EPOCH
-        reads = QUERIES[workload.query]
-        ways.append(partial(latency.measured, engine.way, engine.module, workload.request(engine), reads, rate))
+        for name, choices in engine.soon.items():
+            request, reads = {**workload.request(engine), **choices}, QUERIES[workload.query]
+            live = partial(latency.measured, engine.module, request, reads)
+            ways.append(partial(live, f"{engine.way}{name}", rates[engine.way]))
+            if engine.module == "ours" and STREAMS_WAY in rates:
+                ways.append(partial(live, f"{engine.way}, as many as {STREAMS_WAY}", rates[STREAMS_WAY]))
     benchmark = Benchmark(f"{workload.query}: milliseconds from what can be known to its reader", ways, LATENCY)
-    show(benchmark, paired(benchmark.ways, 1), 1)
+    show(benchmark, paired(benchmark.ways, runs), runs)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Flink inside the process of a measurement: its JVM, and a look at what it has written.
 
-Started by `fresh.measure` as `python -m bench.nexmark.kafka.flink REQUEST SCRATCH`. Settings are those of
-`bench.nexmark.flink_run`. Must not use anything of Holdfast but to read the results.
+Started by `fresh.measure` as `python -m bench.nexmark.kafka.flink REQUEST SCRATCH`. Must not use anything of Holdfast
+but to read the results.
 """
 
 import json
@@ -18,6 +18,24 @@ from bench.nexmark.kafka.topics import answer as written
 from bench.nexmark.market import Market
 from bench.nexmark.questions import QUESTIONS
 
+_SELDOM = {
+    "table.exec.mini-batch.enabled": "true",
+    "table.exec.mini-batch.allow-latency": "2s",
+    "table.exec.mini-batch.size": "50000",
+    "execution.checkpointing.interval": "3s",
+}
+HEAP_STATE = {"state.backend.type": "hashmap"}
+THROUGHPUT: Mapping[str, Mapping[str, str]] = {
+    "RocksDB": {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": "true", **_SELDOM},
+    "heap": {**HEAP_STATE, **_SELDOM},
+}
+"""Store -> how it carries most: mini-batches, and a checkpoint each three seconds."""
+
+
+def soon(milliseconds: int) -> Mapping[str, str]:
+    """How rows come soonest: no mini-batches, state on the heap, and a checkpoint as often as this."""
+    return {**HEAP_STATE, "execution.checkpointing.interval": f"{milliseconds}ms"}
+
 
 def command(request: Mapping[str, Any], scratch: Path) -> list[str]:
     """Compile it, and how it is started."""
@@ -26,8 +44,9 @@ def command(request: Mapping[str, Any], scratch: Path) -> list[str]:
     compiled = ["javac", "-nowarn", "-cp", path, "-d", str(scratch), str(source)]
     subprocess.run(compiled, check=True, timeout=120)  # noqa: S603 - our own source
     outs = [request["out"]] if request["live"] else [f"{request['out']}-warm", request["out"]]
+    settings = ",".join(f"{name}={value}" for name, value in request["flink"].items())
     sql = statements(request["query"], request["bootstrap"], ends=not request["live"])
-    return ["java", *HEAP, *OPEN, "-cp", path, "FlinkKafka", str(scratch), ",".join(outs), *sql]
+    return ["java", *HEAP, *OPEN, "-cp", path, "FlinkKafka", str(scratch), ",".join(outs), settings, *sql]
 
 
 def main() -> None:

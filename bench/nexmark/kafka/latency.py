@@ -21,17 +21,17 @@ import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
 from bench.engine.fresh import Measurement, launched
+from bench.kafka.broker import bench_broker
 from bench.nexmark.kafka import flink, streams
 from bench.nexmark.kafka.live import Live, since
 from bench.nexmark.kafka.topics import parsed, typed
 from bench.nexmark.market import PARTS
-from tests.kafka.broker import Broker
 
 BEFORE, WARM, COUNTED, AFTER = 10, 8, 15, 3
 """Seconds of events: there already, not counted, counted, and behind them, so that windows close."""
 STARTS = 20.0
 """Seconds until an engine has started and read what was there."""
-QUIET, PATIENCE = 15.0, 60.0
+QUIET, PATIENCE = 8.0, 60.0
 """Seconds without a row after which all have come, and until that at most."""
 LATE = 0.1
 """By how many seconds an event may be sent late."""
@@ -71,11 +71,11 @@ class Reader(threading.Thread):
         return rows, np.repeat(times, [len(values) for _, values in self._seen])
 
 
-def measured(way: str, module: str, request: Mapping[str, Any], reads: tuple[str, ...], rate: int) -> Measurement:
+def measured(module: str, request: Mapping[str, Any], reads: tuple[str, ...], way: str, rate: int) -> Measurement:
     """One way: started, given events, read, ended."""
     began = time.time() + STARTS + 8e-6 * rate * (BEFORE + WARM + COUNTED)
     live = Live(reads, rate, int(began * 1e6), BEFORE, WARM + COUNTED + AFTER)
-    with Broker(settings={"log.segment.bytes": str(1 << 30)}) as broker:
+    with bench_broker() as broker:
         for topic in (*reads, "out"):
             broker.create_topic(topic, PARTS)
         live.send_before(broker.bootstrap)

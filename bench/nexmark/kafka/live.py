@@ -22,6 +22,8 @@ from bench.nexmark.kafka.topics import encoded
 from bench.nexmark.market import KEYS, PARTS
 from holdfast_runtime.streams.record_keys import key_bytes, place, split
 
+LINGER = 2
+"""Milliseconds for which records wait for each other; without, many small batches cost the broker a core."""
 STEP = 0.01
 """Seconds between two sendings."""
 _SECOND = 1_000_000
@@ -82,7 +84,7 @@ class Live:
         sent = [int(np.searchsorted(part.due, self.began)) for part in self.parts]
         latest = 0.0
         with ExitStack() as stack:
-            to = {name: stack.enter_context(filler(bootstrap, name, linger=0)) for name in self.streams}
+            to = {name: stack.enter_context(filler(bootstrap, name, linger=LINGER)) for name in self.streams}
             for step in range(1, int(self.seconds / STEP) + 1):
                 due = self.began / _SECOND + step * STEP
                 time.sleep(max(0.0, due - time.time()))

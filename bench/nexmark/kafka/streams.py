@@ -1,7 +1,7 @@
 """Kafka Streams inside the process of a measurement: its JVM, and a look at what it has written.
 
-Started by `fresh.measure` as `python -m bench.nexmark.kafka.streams REQUEST SCRATCH`; settings are those of
-`bench.kafka`. Must not use anything of Holdfast but to read the results.
+Started by `fresh.measure` as `python -m bench.nexmark.kafka.streams REQUEST SCRATCH`. Must not use anything of Holdfast
+but to read the results.
 """
 
 import json
@@ -36,6 +36,8 @@ def command(request: Mapping[str, Any], scratch: Path) -> list[str]:
         "rows": str(FOR_EVER if request["live"] else batches * bids),
         "warm": str(request["warm"] * bids),
         "directory": str(scratch / "state"),
+        "commit": request["commit"],
+        "linger": request["linger"],
     }
     pairs = [text for pair in options.items() for text in pair]
     return ["java", "-Xmx2g", "-cp", path, "Streams", *pairs]

@@ -1,0 +1,14 @@
+"""The broker of benchmarks: one of the tests', with a JVM that compiles all it can and has room, as in production."""
+
+from tests.kafka.broker import Broker
+
+
+class LongLivedBroker(Broker):
+    """A broker that is measured beside what uses it."""
+
+    more_jvm = ("-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC", "-Xms1g", "-Xmx1g")
+
+
+def bench_broker() -> Broker:
+    """One whose segments are as long as by default."""
+    return LongLivedBroker(settings={"log.segment.bytes": str(1 << 30)})
