@@ -39,7 +39,7 @@ def test_a_topic_is_asked_for_until_the_broker_knows_it(monkeypatch: pytest.Monk
     assert bounds.topic_id("clicks") == "7"
 
 
-def test_a_topic_that_no_broker_serves_just_now_is_made_later(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topic_is_made_later_where_all_brokers_are_fenced(monkeypatch: pytest.MonkeyPatch) -> None:
     part, fenced = "topic clicks", "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
 
     def refused(*_: object) -> None:
