@@ -24,17 +24,17 @@ _SELDOM = {
     "table.exec.mini-batch.size": "50000",
     "execution.checkpointing.interval": "3s",
 }
-HEAP_STATE = {"state.backend.type": "hashmap"}
+_HEAP_STATE = {"state.backend.type": "hashmap"}
 THROUGHPUT: Mapping[str, Mapping[str, str]] = {
     "RocksDB": {"state.backend.type": "rocksdb", "execution.checkpointing.incremental": "true", **_SELDOM},
-    "heap": {**HEAP_STATE, **_SELDOM},
+    "heap": {**_HEAP_STATE, **_SELDOM},
 }
 """Store -> how it carries most: mini-batches, and a checkpoint each three seconds."""
 
 
 def soon(milliseconds: int) -> Mapping[str, str]:
     """How rows come soonest: no mini-batches, state on the heap, and a checkpoint as often as this."""
-    return {**HEAP_STATE, "execution.checkpointing.interval": f"{milliseconds}ms"}
+    return {**_HEAP_STATE, "execution.checkpointing.interval": f"{milliseconds}ms"}
 
 
 def command(request: Mapping[str, Any], scratch: Path) -> list[str]:
