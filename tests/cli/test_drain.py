@@ -13,7 +13,7 @@ from holdfast_cli.cluster.app import APPS, ObjectKind
 from holdfast_cli.cluster.drain_command import set_suspend
 from holdfast_cli.cluster.target import ClusterTarget, NamespaceTarget
 from tests.cli.conftest import Holdfast
-from tests.cli.test_status import Trees, app, event, report
+from tests.cli.status_objects import Trees, app, event, report
 
 Tree = dict[str, Any]
 TARGET = NamespaceTarget(ClusterTarget((), None, "apps"), "apps", ("-n", "apps", "--context", "my test"))

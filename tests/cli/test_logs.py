@@ -29,7 +29,7 @@ from holdfast_cli.cluster.pod_logs import (
     selected_logs,
 )
 from tests.cli.conftest import Holdfast
-from tests.cli.test_status import NOW, app
+from tests.cli.status_objects import NOW, app
 from tests.error_codes import has_code
 from tests.waiting import patience
 

@@ -21,7 +21,7 @@ from holdfast_cli.output.screen import WIDTH_VARIABLE, screen
 from holdfast_cli.output.wrapping import UNLIMITED
 from holdfast_cli.state import state_command
 from tests.cli.conftest import RUNNABLE, Holdfast
-from tests.cli.test_status import app
+from tests.cli.status_objects import app
 from tests.error_codes import has_code
 
 LINES: dict[str, tuple[PodCommand, list[str]]] = {

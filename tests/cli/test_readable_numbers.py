@@ -21,7 +21,7 @@ from holdfast_cli.run.totals import RunTotals
 from holdfast_cli.run.views import print_block, print_summary, progress_line
 from holdfast_runtime.progress import BufferedRows, Progress, RunEnded, TablesLoading
 from tests.cli.run_events import ENDED, FILES, FIRST, STARTED
-from tests.cli.test_status import NOW, Trees, app, report
+from tests.cli.status_objects import NOW, Trees, app, report
 
 MOST = {"ms": 999, "s": 59, "min": 59, "h": 47}
 AMOUNT = re.compile(r"(?<![0-9,.])([0-9][0-9,]*)(?:\.[0-9])? (ms|s|min|h)\b")

@@ -30,7 +30,7 @@ from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.streams.log.embedded_log import close_under
 from holdfast_runtime.testing import TestDriver
 from tests.cli.run_events import ENDED, FILES, FIRST, STARTED
-from tests.cli.test_status import NOW, Trees, app, event, handed, report
+from tests.cli.status_objects import NOW, Trees, app, event, handed, report
 from tests.engine.test_offset_log import done, planned
 
 WIDTHS = (80, 200)

@@ -17,7 +17,7 @@ from holdfast.protocol.names import (
 )
 from holdfast.times import stamp
 from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, EVENTS, PODS, ObjectKind
-from tests.cli.test_status import NOW, app, config_map, report
+from tests.cli.status_objects import NOW, app, config_map, report
 from tests.operator.apps import tree
 
 Tree = dict[str, Any]

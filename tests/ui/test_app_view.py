@@ -5,7 +5,7 @@ from holdfast.times import stamp
 from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, EVENTS, PODS, Missing, read_app
 from holdfast_cli.cluster.pod_logs import attempts_in
 from holdfast_cli.ui.app_view import app_view
-from tests.cli.test_status import NOW, report
+from tests.cli.status_objects import NOW, report
 from tests.ui.clusters import STALLED, FakeCluster, Tree, assignment, event, pod, pods_of_attempt, whole_app
 
 KILLED = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": stamp(NOW - 900_000)}}

@@ -15,7 +15,7 @@ from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, EVENTS, PODS, ObjectKind
 from holdfast_cli.output.amounts import rate
 from holdfast_cli.ui.looks import ClusterLooks
 from holdfast_cli.ui.server import PageServer
-from tests.cli.test_status import NOW, report
+from tests.cli.status_objects import NOW, report
 from tests.ui.browser import Browser
 from tests.ui.clusters import FLOW, HOSTILE, FakeCluster, Tree, cluster_of, event, pods_of_attempt, whole_app
 

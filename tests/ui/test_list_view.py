@@ -5,7 +5,7 @@ import pytest
 from holdfast.api_answers import NotAllowedError
 from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, read_apps
 from holdfast_cli.ui.list_view import AppStanding, list_view, standing_of
-from tests.cli.test_status import NOW, report
+from tests.cli.status_objects import NOW, report
 from tests.ui.clusters import STALLED, FakeCluster, Tree, whole_app
 
 WAITS = ("False", "NoProgress", "no batch for a while")

@@ -11,7 +11,7 @@ from holdfast.errors import UserActionError
 from holdfast.protocol.names import attempt_name
 from holdfast_cli.cluster.app import APPS, CONFIG_MAPS, PODS, ObjectKind
 from holdfast_cli.ui.looks import ClusterLooks, PageAnswer
-from tests.cli.test_status import report
+from tests.cli.status_objects import report
 from tests.ui.clusters import STALLED, FakeCluster, FakeLog, Tree, cluster_of, pod, pods_of_attempt, whole_app
 
 DRIVER = attempt_name("ads", "1", 2)
