@@ -24,28 +24,34 @@ class GatedStorage(DirectoryStorage):
     gate: threading.Event = field(default_factory=threading.Event)
     refused: str = ""
     many: int = 1
+    under_way: list[str] = field(default_factory=list)
+    """Names of objects that are being written."""
 
     @property
     def at_once(self) -> int:
         return self.many
 
     def below(self, *names: str) -> "GatedStorage":
-        return GatedStorage(self.root.joinpath(*names), self.sync, self.gate, self.refused, self.many)
+        return GatedStorage(self.root.joinpath(*names), self.sync, self.gate, self.refused, self.many, self.under_way)
 
     def write(self, name: str, chunks: Iterable[Chunk], *, replace: bool = False) -> int | None:
-        if name.startswith("delta-"):
-            assert self.gate.wait(60)
-            if self.root.name == self.refused:
-                message = "the disk is full"
-                raise CheckpointUnavailableError(message)
-        return DirectoryStorage.write(self, name, chunks, replace=replace)
+        self.under_way.append(name)
+        try:
+            if name.startswith("delta-"):
+                assert self.gate.wait(60)
+                if self.root.name == self.refused:
+                    message = "the disk is full"
+                    raise CheckpointUnavailableError(message)
+            return DirectoryStorage.write(self, name, chunks, replace=replace)
+        finally:
+            self.under_way.remove(name)
 
 
 class Batch:
     """The first batch of a slot's tasks; its outputs are what `publish` does."""
 
     def __init__(self, root: Path, storage: GatedStorage) -> None:
-        self.gate, self.steps = storage.gate, list[str]()
+        self.gate, self.under_way, self.steps = storage.gate, storage.under_way, list[str]()
         self.parts: list[TaskCommit] = []
         for task in TASKS:
             (root / task).mkdir()
@@ -110,4 +116,5 @@ def test_outputs_that_fail_leave_no_write_behind(tmp_path: Path) -> None:
 
     with pytest.raises(ConnectionError):
         batch.commit(publish)
+    assert batch.under_way == []
     assert batch.durable() == ["a"], "the one that was under way, and no other"
