@@ -112,7 +112,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/kafka
 	$(BIN)/python bench/engine
 	$(BIN)/python bench/nexmark
-	$(BIN)/python bench/status_writes.py
+	$(BIN)/python -m bench.status_writes
 	$(BIN)/python bench/operator
 	$(BIN)/python bench/operator/hostile.py
 	$(BIN)/python bench/troubles

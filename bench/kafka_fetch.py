@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from bench.engine.fresh import Measurement, measure
 from bench.engine.report import paired
-from bench.kafka.broker import bench_broker
+from bench.kafka.broker import BenchBroker
 from bench.kafka.jars import jars
 from bench.kafka.topics import filler
 
@@ -105,7 +105,7 @@ def main() -> None:
     ways = [way for way in WAYS if way != "spark" or not chosen.no_spark]
     spark = "" if chosen.no_spark else jars("spark-kafka")
     rows = chosen.rows // PARTITIONS * PARTITIONS
-    with bench_broker() as broker:
+    with BenchBroker() as broker:
         broker.create_topic(TOPIC, PARTITIONS)
         fill(broker.bootstrap, rows)
         print(f"{rows} records of {BYTES} bytes in {PARTITIONS} partitions; medians of {chosen.rounds} rounds")

@@ -1,6 +1,6 @@
 """What a write of a StreamApp's status costs the API server: its own validation of the object, rules and all.
 
-For each example app, `python bench/status_writes.py [--writes N]`: the program that tests ask what the API server would
+For each example app, `python -m bench.status_writes [--writes N]`: the program that tests ask what the API server would
 say (`tests.crd`) judges the app put in its own place N times, as happens when only the status is written. Milliseconds
 of CPU each, less what the program needs to start.
 """
@@ -20,7 +20,7 @@ _METADATA = {"namespace": "default", "resourceVersion": "1", "uid": "1"}
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(prog="python bench/status_writes.py", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m bench.status_writes", description=__doc__.partition("\n")[0])
     parser.add_argument("--writes", type=int, default=300, help="how many of each app (default: 300)")
     writes = parser.parse_args().writes
     start = _cpu_seconds([])

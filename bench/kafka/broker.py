@@ -3,12 +3,10 @@
 from tests.kafka.broker import Broker
 
 
-class LongLivedBroker(Broker):
-    """A broker that is measured beside what uses it."""
+class BenchBroker(Broker):
+    """A broker that is measured beside what uses it; its segments are as long as by default."""
 
     more_jvm = ("-XX:TieredStopAtLevel=4", "-XX:-UseSerialGC", "-XX:+UseG1GC", "-Xms1g", "-Xmx1g")
 
-
-def bench_broker() -> Broker:
-    """One whose segments are as long as by default."""
-    return LongLivedBroker(settings={"log.segment.bytes": str(1 << 30)})
+    def __init__(self) -> None:
+        super().__init__(settings={"log.segment.bytes": str(1 << 30)})

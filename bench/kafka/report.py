@@ -12,7 +12,7 @@ from bench.engine.data import Clicks, Orders, Visits
 from bench.engine.fresh import Measurement
 from bench.engine.report import Benchmark, Column, check, note, paired, show
 from bench.kafka import latency, ways
-from bench.kafka.broker import bench_broker
+from bench.kafka.broker import BenchBroker
 from bench.kafka.given import Events
 from tests.kafka.broker import Broker
 
@@ -122,7 +122,7 @@ def main() -> None:
         parser.error(f"no benchmark {unknown}; there are {list(BENCHMARKS)}")
     runs = chosen.runs or (1 if chosen.quick else 3)
     for name in chosen.names or BENCHMARKS:
-        with bench_broker() as broker:
+        with BenchBroker() as broker:
             benchmark = BENCHMARKS[name](broker, quick=chosen.quick)
             measurements = paired(benchmark.ways, runs)
         check(measurements)

@@ -16,7 +16,7 @@ from typing import Any
 from bench.engine.fresh import Measurement, measure
 from bench.engine.peers import SAME, TUNED, rocksdb
 from bench.engine.report import PER_BATCH, RATE, Benchmark, Way, check, note, paired, show
-from bench.kafka.broker import bench_broker
+from bench.kafka.broker import BenchBroker
 from bench.kafka.jars import jars
 from bench.kafka.ways import removed
 from bench.nexmark.events import EPOCH
@@ -120,7 +120,7 @@ def main() -> None:
     market = Market(8, 10_000, 2_000) if chosen.quick else Market(chosen.batches, 100_000, 50_000)
     runs = chosen.runs or (1 if chosen.quick else 3)
     for name in chosen.queries or QUERIES:
-        with bench_broker() as broker:
+        with BenchBroker() as broker:
             workload = Given(broker, market, name, warm=market.batches // 4)
             fill(broker, market, QUERIES[name])
             title = f"{name} from Kafka to Kafka: {market.batches} batches of {market.events:,} events"

@@ -21,7 +21,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, TopicPartition
 
 from bench.engine.fresh import Measurement, launched
-from bench.kafka.broker import bench_broker
+from bench.kafka.broker import BenchBroker
 from bench.nexmark.kafka import flink, streams
 from bench.nexmark.kafka.live import Live, since
 from bench.nexmark.kafka.topics import parsed, typed
@@ -75,7 +75,7 @@ def measured(module: str, request: Mapping[str, Any], reads: tuple[str, ...], wa
     """One way: started, given events, read, ended."""
     began = time.time() + STARTS + 8e-6 * rate * (BEFORE + WARM + COUNTED)
     live = Live(reads, rate, int(began * 1e6), BEFORE, WARM + COUNTED + AFTER)
-    with bench_broker() as broker:
+    with BenchBroker() as broker:
         for topic in (*reads, "out"):
             broker.create_topic(topic, PARTS)
         live.send_before(broker.bootstrap)
