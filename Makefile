@@ -107,7 +107,7 @@ bench: $(STAMP)  ## benchmarks, each prints its table
 	$(BIN)/python bench/codecs.py
 	$(BIN)/python -m bench.avro
 	$(BIN)/python -m bench.protobuf
-	$(BIN)/python bench/state.py
+	$(BIN)/python -m bench.state
 	$(BIN)/python bench/kafka_fetch.py
 	$(BIN)/python bench/kafka
 	$(BIN)/python bench/engine

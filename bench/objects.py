@@ -20,6 +20,7 @@ from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from tests.api.proxy import Proxy
 from tests.s3.gateway import CREDENTIALS, Gateway
+from tests.state.places import InDeltas
 
 DELAY = 0.02
 BATCHES = 20
@@ -47,7 +48,7 @@ def batches(directory: Path, location: str, conf: dict[str, str], tasks: int) ->
                 return {}
 
             began = time.perf_counter()
-            commit(commits, 1, compute, lambda _, decided: decided())
+            commit(commits, 1, compute, lambda _, decided: decided(), InDeltas())
             times.append((time.perf_counter() - began) * 1000)
     return times
 

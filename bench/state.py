@@ -1,6 +1,6 @@
 """What state costs on this disk: a batch of updates, opening, snapshot and restore, beside what they are made of.
 
-`python bench/state.py [--large | --beside | --within]` (1 MB and 100 MB of state; with --large also 1 GB; with --beside
+`python -m bench.state [--large | --beside | --within]` (1 MB and 100 MB of state; with --large also 1 GB; with --beside
 and --within the times of batches on 1 GB, with snapshots written beside them or within). Medians; MB are 10^6 bytes of
 keys and values. The update row is one batch of 20 000 random keys: read, write, undo, commit; each figure is printed
 after what was read back was compared with what was written.
@@ -25,6 +25,7 @@ from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.store.delta import pack_delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
+from tests.state.places import InDeltas
 
 RUNS = 7
 TASK = TaskIdentity("bench", "1", "partition-0")
@@ -174,7 +175,7 @@ def batches(directory: Path, policy: SnapshotPolicy) -> None:
                 table.put_many(chosen, [(one or b"")[::-1] for one in table.get_many(chosen)])
                 return {}
 
-            commit([TaskCommit(store, durable, number)], 1, compute, lambda _, decided: decided())
+            commit([TaskCommit(store, durable, number)], 1, compute, lambda _, decided: decided(), InDeltas())
             keep_restorable(store, durable, policy, 1)
 
     times = []

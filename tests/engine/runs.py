@@ -43,7 +43,8 @@ spec:
   - {name: moved, from: [stamped], repartition: {by: [name]}}
   - name: counting
     from: [moved]
-    process: {function: "f:number", by: [name], schema: "id BIGINT, k STRING, nth BIGINT, stamp STRING"}
+    process:
+      {function: "f:number", by: [name], schema: "id BIGINT, k STRING, nth BIGINT, stamp STRING, before STRING"}
   - {name: out, from: [counting], to: numbered}
   planning: {intermediatePartitions: 3}
   runtime:
@@ -61,7 +62,8 @@ spec:
         def number(name, rows, state):
             for row in rows:
                 state["n"] = state.get("n", 0) + 1
-                yield {"id": row["id"], "k": name, "nth": state["n"], "stamp": row["stamp"]}
+                before, state["stamp"] = state.get("stamp", ""), row["stamp"]
+                yield {"id": row["id"], "k": name, "nth": state["n"], "stamp": row["stamp"], "before": before}
 """
 """Its rows pass through Python alone: slots stay from batch to batch."""
 SQL_APP = APP.replace("id % 10 <> 3", "id % 10 <> 3 AND length(repeat(k, 2)) > 0")
@@ -89,7 +91,7 @@ def append(data: Path, stream: str, keys: pa.Array, values: pa.Array) -> None:
 
 
 def check(data: Path, count: int) -> None:
-    """Every row that is kept once, numbered without a gap, and in order for each key."""
+    """Every row that is kept once, numbered without a gap, in order for each key, on the state that wrote the last."""
     check_rows(written(data), count)
 
 
@@ -114,6 +116,7 @@ def check_rows(rows: list[dict[str, Any]], count: int) -> None:
         assert ids == sorted(ids), f"key {key}: {[pair for pair in pairwise(ids) if pair[0] > pair[1]]}"
         assert ids == [number for number in expected if number % KEYS == key]
         assert [row["nth"] for row in key_rows] == list(range(1, len(key_rows) + 1))
+        assert [row["before"] for row in key_rows[1:]] == [row["stamp"] for row in key_rows[:-1]]
 
 
 class Run:
@@ -147,6 +150,11 @@ class Run:
             times -= next_event["event"] == event
             if not times:
                 return next_event
+
+    def until_begun_after(self, moment: float) -> None:
+        """Wait for the progress of a batch that began after this moment."""
+        while (event := self.until("progress"))["at"] / 1000 - event["seconds"] < moment:
+            pass
 
     def next(self, deadline: float, awaited: str) -> dict[str, Any]:
         """The next event, whatever it is; `awaited` is what is said to be missing where there is none."""

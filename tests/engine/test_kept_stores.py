@@ -15,7 +15,7 @@ from holdfast_runtime.state.errors import EpochFencedError
 from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.testing import TestDriver
 from tests.engine.totals import app, orders
-from tests.state.places import TASK, Disk
+from tests.state.places import TASK, Disk, InDeltas
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def committed(disk: Disk, batch: int, store: TaskStore | None = None, epoch: int
         part.store.table("rows").put(b"%d" % batch, b"x")
         return {part.store.task: {"out/0": b"%d" % batch}}
 
-    commit([part], epoch, compute, lambda _, decided: decided())
+    commit([part], epoch, compute, lambda _, decided: decided(), InDeltas())
     return part
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from holdfast_runtime.driver.replanning import (
 )
 from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
+from holdfast_runtime.state.store.delta import pack_delta, read_delta
 from holdfast_runtime.testing import Crashed, TestDriver
 from holdfast_runtime.testing.stand_ins import History, app_of
 from tests.engine.test_offset_log import done as entry_done
@@ -200,6 +202,35 @@ def test_outputs_without_what_was_decided_are_not_taken_back(tmp_path: Path) -> 
         delta.unlink()
     with pytest.raises(ReplanRefusedError, match="has written its batch 2, but the delta of that batch is missing in"):
         taken_back(tmp_path, app())
+
+
+def dead_in_kafka(data: Path) -> None:
+    """As if the app had died before its transaction, which has the outputs."""
+    dead(data, "delta written", 1)
+    for path in DataDir(data).app("totals").run("1").durable.rglob("delta-*2-*"):
+        delta = read_delta(str(path), BytesIO(path.read_bytes()).read)
+        path.write_bytes(b"".join(pack_delta(replace(delta, withheld="events")).chunks))
+
+
+def test_a_batch_whose_transaction_did_not_come_is_not_decided(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dead_in_kafka(tmp_path)
+    monkeypatch.setattr(Attempt, "kafka_markers", {"events": {}})
+    decision = taken_back(tmp_path, app(most=3))
+    assert decision is not None
+    assert {*decision.states.values()} == {OPEN}
+    with TestDriver(app(most=3), tmp_path, slots=2) as driver:
+        settled(driver, 40)
+
+
+def test_a_transaction_nobody_asks_for_is_not_taken_back(tmp_path: Path) -> None:
+    dead_in_kafka(tmp_path)
+    with pytest.raises(UserActionError, match="Kafka system events", check=has_code("OutputsUnknownError")):
+        taken_back(tmp_path, app(most=3))
+    with (
+        TestDriver(app(), tmp_path, slots=2) as driver,
+        pytest.raises(UserActionError, match="Bring back the former spec"),
+    ):
+        driver.run()
 
 
 @pytest.mark.parametrize("instead", [None, replace(PLANNED, taking_part=("partition-0",))])

@@ -8,7 +8,8 @@ _NUMBERS = """
 def number(name, rows, state):
     for row in rows:
         state["n"] = state.get("n", 0) + 1
-        yield {"id": row["id"], "k": name, "nth": state["n"], "stamp": row["stamp"]}
+        before, state["stamp"] = state.get("stamp", ""), row["stamp"]
+        yield {"id": row["id"], "k": name, "nth": state["n"], "stamp": row["stamp"], "before": before}
 """
 
 

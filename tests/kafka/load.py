@@ -78,6 +78,8 @@ class Reader:
         self._positions: dict[int, int] = {}
         self._due = {f"key-{key}": _due(key) for key in range(KEYS)}
         self._stamps: set[str] = set()
+        self._last: dict[str, str] = {}
+        """Key -> the stamp of its last row."""
 
     def catch_up(self) -> int:
         """Read what there is now, or can be had while a broker is away; how many rows there were so far."""
@@ -113,6 +115,8 @@ class Reader:
         row = json.loads(value)
         due = next(self._due[row["k"]])
         assert (row["id"], row["nth"]) == due, f"{row['k']}: {due} is due, and {row} is there"
+        assert row["before"] == self._last.get(row["k"], ""), f"the state is not what wrote the row before: {row}"
+        self._last[row["k"]] = row["stamp"]
         assert row["stamp"] not in self._stamps, f"two rows were computed as one: {row}"
         self._stamps.add(row["stamp"])
         self.newest = max(self.newest, row["id"])

@@ -3,12 +3,13 @@
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pyarrow as pa
 import pytest
 from confluent_kafka.cimpl import NewTopic
 
-from holdfast.errors import HoldfastError, UserActionError
+from holdfast.errors import HoldfastError, RetrySoonError, UserActionError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.streams.kafka.admin.topics import TopicUse
@@ -17,7 +18,7 @@ from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.kafka.write import fencing
 from holdfast_runtime.streams.kafka.write.marker_notes import slot_note, slot_partition
 from holdfast_runtime.streams.kafka.write.producer import TakenOverError, TransactionalProducer
-from holdfast_runtime.streams.markers import AttemptSlot
+from holdfast_runtime.streams.markers import AttemptSlot, TaskMarkers
 from holdfast_runtime.streams.records import NO_TIME, Marker, OffsetRange, written_batch
 from tests.error_codes import has_code
 from tests.kafka.broker import Broker
@@ -117,6 +118,40 @@ def test_an_earlier_attempt_stopped_before_its_commit_commits_nothing(broker: Br
         ):
             zombie.send(1, at=successor)
     assert seen(broker, f"{app}-out") == rows_of("a", range(1, 3))
+
+
+def test_a_held_name_that_is_lost_is_not_taken_again(broker: Broker, app: str) -> None:
+    first = attempt(broker, app, 1).begin()
+    slot = AttemptSlot(first.who, 0)
+    with first.worker() as held, first.worker() as other_worker:
+        assert held.kafka.hold(slot, anew=False) == {}
+        held.send(1)
+        (marker,) = other_worker.kafka.hold(slot, anew=True).values()
+        assert (marker.task, marker.batch) == ("a", 1)
+        with pytest.raises(RetrySoonError, match="taken over by another process"):
+            held.send(2)
+        other_worker.send(2)
+        assert held.kafka.hold(slot, anew=True)["a"].batch == 2
+        held.send(3)
+    assert seen(broker, f"{app}-out") == rows_of("a", range(1, 4))
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_whoever_takes_a_name_knows_what_was_committed_under_it(broker: Broker, app: str, committed: bool) -> None:
+    first = attempt(broker, app, 1).begin()
+    slot, known = AttemptSlot(first.who, 0), list[TaskMarkers]()
+    with first.worker() as held, first.worker() as other_worker:
+        held.kafka.hold(slot, anew=False)
+
+        def taken(step: str) -> None:
+            if step == ("transaction committed" if committed else "transaction filled"):
+                known.append(other_worker.kafka.hold(slot, anew=True))
+
+        with nullcontext() if committed else pytest.raises(RetrySoonError):
+            held.send(1, at=taken)
+        assert [[*markers] for markers in known] == [["a"] if committed else []]
+        other_worker.send(1)
+    assert seen(broker, f"{app}-out") == rows_of("a", range(1, 2))
 
 
 @pytest.mark.parametrize("exactly_once", [True, False])

@@ -21,7 +21,8 @@ def number(name, rows, state):
     state["rows"] = state.get("rows", "") + "a line of it that takes more room\\n" * 100
     for row in rows:
         state["n"] = state.get("n", 0) + 1
-        yield {"id": row["id"], "k": name, "nth": state["n"], "stamp": row["stamp"]}
+        before, state["stamp"] = state.get("stamp", ""), row["stamp"]
+        yield {"id": row["id"], "k": name, "nth": state["n"], "stamp": row["stamp"], "before": before}
 """
 
 

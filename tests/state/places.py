@@ -16,6 +16,22 @@ from tests.s3.gateway import Bucket
 TASK = TaskIdentity("ad-clicks", "1", "partition-0")
 
 
+class InDeltas:
+    """Outputs are in deltas, which decide."""
+
+    decides = None
+
+    def hold(self) -> None:
+        """No name is held."""
+
+    def take(self) -> None:
+        """Nothing is known but what deltas say."""
+
+    def has(self, delta: Delta) -> bool:
+        message = f"batch {delta.batch} has no outputs"
+        raise AssertionError(message)
+
+
 def commit_alone(store: TaskStore, durable: DurableCopy) -> None:
     """Commit the batch of a store whose task writes nothing."""
     packed = pack_delta(store.delta())
@@ -74,7 +90,7 @@ class Disk:
                 for delta in deltas:
                     self.published.setdefault(delta.batch, delta.outputs["out/0"])
 
-            commit([TaskCommit(store, self.durable, batch)], epoch, compute, publish)
+            commit([TaskCommit(store, self.durable, batch)], epoch, compute, publish, InDeltas())
         return opened
 
     def rows(self, batch: int, epoch: int = 1) -> dict[bytes, bytes]:

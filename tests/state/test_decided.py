@@ -12,7 +12,7 @@ from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.storage import Chunk, DirectoryStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.state.store.directory import TaskIdentity
-from tests.state.places import Disk
+from tests.state.places import Disk, InDeltas
 
 TASKS = ("a", "b", "c")
 
@@ -65,7 +65,7 @@ class Batch:
 
     def commit(self, publish: Callable[[Callable[[], None]], None]) -> None:
         try:
-            commit(self.parts, 1, lambda _: {}, lambda _, decided: publish(decided), self.steps.append)
+            commit(self.parts, 1, lambda _: {}, lambda _, decided: publish(decided), InDeltas(), self.steps.append)
         finally:
             for part in self.parts:
                 part.store.close()

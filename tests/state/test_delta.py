@@ -4,7 +4,16 @@ from io import BytesIO
 
 import pytest
 
-from holdfast_runtime.state.store.delta import Delta, pack_delta, read_delta
+from holdfast_runtime.state.store.delta import (
+    Delta,
+    ObjectName,
+    delta_name,
+    listing,
+    obsolete,
+    pack_delta,
+    read_delta,
+    snapshot_name,
+)
 from tests.state.places import TASK
 
 
@@ -20,3 +29,20 @@ def test_deltas_of_any_size_are_read_as_written(rows: int) -> None:
     reread = read_delta("delta", BytesIO(b"".join(packed.chunks)).read)
     assert (reread.tables, reread.outputs) == (delta.tables, delta.outputs)
     assert reread.digest == packed.delta.digest
+
+
+def test_a_delta_without_its_outputs_says_where_they_are() -> None:
+    delta = Delta(TASK, 7, 2, 1, {"last": [(b"k", b"v")]}, {"out/0": b"record"}, withheld="events")
+    packed = pack_delta(delta)
+    content = b"".join(packed.chunks)
+    assert content.startswith(b"holdfast-delta 3 "), "earlier releases would take it for one of no outputs"
+    assert packed.delta.outputs == {"out/0": b"record"}, "they are still to be written"
+    reread = read_delta("delta", BytesIO(content).read)
+    assert (reread.outputs, reread.withheld, reread.tables) == ({}, "events", delta.tables)
+
+
+def test_of_several_deltas_of_a_batch_the_last_try_counts() -> None:
+    tries = [(1, 2), (2, 0), (2, 1), (2, 10)]
+    names = [delta_name(7, epoch, retry) for epoch, retry in tries]
+    assert listing(reversed(names)).delta(7) == ObjectName(7, 2, 10, "delta-00000000000000000007-0000000002-000010")
+    assert obsolete(listing([*names, snapshot_name(8, 2), snapshot_name(7, 2)]))[-4:] == tuple(names)

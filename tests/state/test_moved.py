@@ -12,7 +12,7 @@ from holdfast.errors import RetrySoonError
 from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.store.trust import DistrustReason
 from tests.error_codes import has_code
-from tests.state.places import Disk
+from tests.state.places import Disk, InDeltas
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_batch_still_running_at_the_old_place_writes_nothing(disks: tuple[Disk
             pytest.fail("outputs of a batch that somebody else has written")
 
         with pytest.raises(RetrySoonError, check=has_code("DeltaExistsError")):
-            commit([TaskCommit(old, first.durable, 3)], 1, compute, publish)
+            commit([TaskCommit(old, first.durable, 3)], 1, compute, publish, InDeltas())
     state = second.rows(4)
     assert state[b"last"] == b"4 computed as 2"
     back = first.run(5)

@@ -27,6 +27,7 @@ from holdfast_runtime.state.store.delta import Delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 from tests.forked import ForkedProcess
+from tests.state.places import InDeltas
 
 if TYPE_CHECKING:
     from tests.s3.gateway import Bucket
@@ -134,7 +135,7 @@ def run(directory: Path, epoch: int, last: int, seed: str, at: Callable[[str], N
             copy = durable(directory, task, at)
             opened = open_store(store_directory(directory, task), copy, batch, epoch, new=batch == 0)
             parts.append(TaskCommit(opened.store, copy, batch))
-        commit(parts, epoch, compute(batch, seed), outputs(directory, at), at)
+        commit(parts, epoch, compute(batch, seed), outputs(directory, at), InDeltas(), at)
         for part in parts:
             if (directory / "beside").exists():
                 keep_restorable(part.store, part.durable, BESIDE, epoch)

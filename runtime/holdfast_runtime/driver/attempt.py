@@ -47,7 +47,7 @@ from holdfast_runtime.slot.program import Program, StatePaths, written_streams
 from holdfast_runtime.state.store.directory import TaskIdentity, quota_for
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.data_files import DataFiles
-from holdfast_runtime.streams.markers import AttemptId, EarlierWrites
+from holdfast_runtime.streams.markers import AttemptId, EarlierWrites, TaskMarkers
 from holdfast_runtime.streams.modules_beside import ModulesBeside
 from holdfast_runtime.streams.records import EpochPosition, LogCut, OffsetBounds
 from holdfast_runtime.streams.systems import Streams
@@ -128,6 +128,7 @@ class Attempt:
             owner=f"{self.app.name}/{self.app.spec.run_id}",
             life=self._life,
             sent=self._before.last,
+            decides=self._streams.deciding(written_streams(self.app.spec, self.plan)),
         )
 
     def shut_out(self, slots: int) -> int:
@@ -151,6 +152,11 @@ class Attempt:
         self._last = last or Offsets()
         turns = self._last.turns
         self._life = take_up(self._paths.shared, number, self._before.markers, turns, secrets.token_hex(8))
+
+    @property
+    def kafka_markers(self) -> Mapping[str, TaskMarkers]:
+        """Kafka system that the app writes -> what earlier attempts wrote into it. Ask it after `shut_out`."""
+        return self._before.kafka
 
     def is_written(self, task: str, turn: int) -> bool:
         """Return whether outputs of a task's turn are visible, as far as markers show. Call it after `shut_out`."""

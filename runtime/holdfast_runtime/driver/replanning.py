@@ -18,6 +18,7 @@ from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.checkpoint.directories import RunPaths, directory_name
 from holdfast_runtime.checkpoint.offsets import Offsets
 from holdfast_runtime.driver.attempt import Attempt
+from holdfast_runtime.slot.slot_transaction import markers_of
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.errors import StoreDiskError
 from holdfast_runtime.state.local_disk import on_local_disk
@@ -159,15 +160,19 @@ class BatchRollback:
         durable = self._durable(task)
         # Fence before looking: a process left of an earlier attempt then stops before it writes outputs.
         durable.fence(self._epoch)
-        delta = durable.find_delta(turn, self._epoch)
+        stored = durable.find_delta(turn, self._epoch)
         written = self._attempt.is_written(task, turn) or self._is_in_state(task, turn, durable)
-        if delta is None and written:
+        if stored is None and written:
             message = (
                 f"{task} has written its batch {turn}, but the delta of that batch is missing in "
                 f"{durable.storage.directory}. Put the checkpoint back, or start under a new spec.runId"
             )
             raise ReplanRefusedError(message)
-        if delta is None:
+        if stored is None:
+            return TurnState.OPEN
+        delta = stored.delta
+        if delta.withheld is not None and not written:
+            markers_of(delta, self._attempt.kafka_markers)
             return TurnState.OPEN
         return TurnState.SEEN if written or not delta.outputs else TurnState.DECIDED
 

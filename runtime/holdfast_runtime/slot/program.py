@@ -23,9 +23,11 @@ from holdfast_runtime.checkpoint.directories import directory_name
 from holdfast_runtime.segments.graph import PICK, SIFT, SOURCE, TIMES, CompiledGraph, GraphNode
 from holdfast_runtime.state.durable.copy import CrashHook, DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.storage import Storage
+from holdfast_runtime.state.store.delta import Delta
 from holdfast_runtime.state.store.directory import DEFAULT_QUOTA, StoreDirectory, TaskIdentity
 from holdfast_runtime.streams.app_streams import StreamsEnvironment
 from holdfast_runtime.streams.markers import AttemptId, PlacedMarker
+from holdfast_runtime.streams.records import Marker
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,8 @@ class Program:
     """The id of the checkpoint (`checkpoint.life`)."""
     sent: Mapping[str, PlacedMarker]
     """Task -> the marker of its last batch whose outputs existed when the attempt began."""
+    decides: str | None = None
+    """The Kafka system whose transactions have all that a slot writes, and so decide; None: there is none."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -80,6 +84,10 @@ class Program:
     def identity(self, task: str) -> TaskIdentity:
         """Return the identity of a task's state."""
         return TaskIdentity(self.app, self.spec.run_id, task)
+
+    def marker(self, delta: Delta, attempt: int) -> Marker:
+        """Return the marker of a batch's outputs, as an attempt writes it."""
+        return Marker(self.owner, delta.identity.task, delta.batch, attempt, self.life, delta.digest)
 
 
 def written_streams(spec: AppSpec, plan: Plan) -> tuple[str, ...]:

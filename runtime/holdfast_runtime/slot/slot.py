@@ -32,8 +32,9 @@ from holdfast_runtime.slot.kept_stores import KeptStores
 from holdfast_runtime.slot.outputs import write
 from holdfast_runtime.slot.packed_outputs import unpack_outputs
 from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
+from holdfast_runtime.slot.slot_transaction import SlotTransaction
 from holdfast_runtime.slot.worker_tools import WorkerTools
-from holdfast_runtime.state.commit import Outputs, TaskCommit, commit
+from holdfast_runtime.state.commit import Outputs, TaskCommit, commit, is_decided
 from holdfast_runtime.state.durable.restorable import keep_restorable
 from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.errors import StateUnreadableError
@@ -74,6 +75,7 @@ class Slot:
         self._sender = AttemptSlot(workshop.program.who(plan.epoch), number)
         self._turns = {task: plan.turns[task] for task in tasks if task in plan.turns}
         self._phases, self._stores = PhaseTimes(), stores
+        self._transaction = SlotTransaction(workshop.program, workshop.streams, self._sender, stores is not None)
         self._restored: set[str] = set()
         """Tasks whose stores were restored from their durable copies in this batch."""
 
@@ -139,7 +141,8 @@ class Slot:
         turn, report = self._turns[task], TaskReport(task)
         with ExitStack() as stack:
             part = self._part(task, turn, report, stack)
-            if part.durable.find_delta(turn.number, self._plan.epoch) is not None:
+            stored = part.durable.find_delta(turn.number, self._plan.epoch)
+            if stored is not None and is_decided(stored.delta, self._transaction):
                 return TurnNote(report, decided=True), {}
             note, rows = self._read(part.store, report)
             step_rows = self._stepped(0, note, rows, part.store)
@@ -255,7 +258,8 @@ class Slot:
         def written(deltas: Sequence[Delta], decided: Decided) -> None:
             for delta in deltas:
                 check_delta(delta, self._turns[delta.identity.task])
-            outputs_by_marker = {self._marker(delta): delta.outputs for delta in deltas}
+            program = self._shop.program
+            outputs_by_marker = {program.marker(delta, self._plan.epoch): delta.outputs for delta in deltas}
             # Before any write: if one partition has this batch with other content, no partition may get ours.
             for marker in outputs_by_marker:
                 self._check_sent(marker)
@@ -264,7 +268,7 @@ class Slot:
 
         with ExitStack() as stack, self._phases.measured("commit"):
             parts = [self._part(task, turn, reports[task], stack) for task, turn in self._turns.items()]
-            commit(parts, self._plan.epoch, computed, written, self._at)
+            commit(parts, self._plan.epoch, computed, written, self._transaction, self._at)
             for part in parts:
                 self._tidied(part, reports[part.store.task])
             freed = self._shop.cleanup.after(self._plan.epoch, self._at, committed=bool(parts))
@@ -322,10 +326,6 @@ class Slot:
 
     def _store_directory(self, task: str) -> StoreDirectory:
         return self._shop.program.state.store_directory(self._shop.program.identity(task))
-
-    def _marker(self, delta: Delta) -> Marker:
-        program = self._shop.program
-        return Marker(program.owner, delta.identity.task, delta.batch, self._plan.epoch, program.life, delta.digest)
 
     def _check_sent(self, marker: Marker) -> None:
         if (sent := self._shop.program.sent.get(marker.task)) is not None:

@@ -2,23 +2,25 @@
 
     compute -> deltas, beside them outputs that nobody can see yet -> outputs -> local stores
 
-With this order, dying at any point neither loses nor duplicates anything. Once its delta is written, a batch is
-decided: a replay takes state and outputs from the delta and computes nothing, so functions that return something
-different each time are exactly-once too. Outputs are committed before the local store, because a replay looks at the
-store last. `outputs` must be idempotent by (task, batch, digest): it sees a batch again whenever a process died after
-writing deltas. It begins while they are written, and calls what it is given before anybody can see an output. Must not
-know streams: outputs are bytes by name.
+With this order, dying at any point neither loses nor duplicates anything. What decides a batch is its delta, or one
+transaction that has all its outputs (`OutputTransaction`). A replay of a decided batch takes state and outputs as they
+were decided and computes nothing, so functions that return something different each time are exactly-once too. Outputs
+are committed before the local store, because a replay looks at the store last. `outputs` must be idempotent by (task,
+batch, digest): it sees a batch again whenever a process died after writing deltas. It begins while they are written,
+and calls what it is given before anybody can see an output. Must not know streams: outputs are bytes by name.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import repeat
+from typing import Protocol
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.delta_writes import DeltaWrites
-from holdfast_runtime.state.store.delta import Delta, pack_delta
+from holdfast_runtime.state.store.delta import Delta, StoredDelta, pack_delta
 from holdfast_runtime.state.store.task_store import BatchWork, CommittedBatch, TaskStore
 
 COMMIT_STEPS = ("computed", "delta written", "outputs committed", "state committed")
@@ -26,6 +28,28 @@ COMMIT_STEPS = ("computed", "delta written", "outputs committed", "state committ
 Outputs = Mapping[str, bytes]
 Compute = Callable[[Sequence[TaskStore]], Mapping[str, Outputs]]
 """Runs a batch over the tables of these stores and returns the outputs by task. A replay may leave some stores out."""
+
+
+class OutputTransaction(Protocol):
+    """The transactions that a slot's outputs are in. Where they have all of them, deltas need none, and they decide.
+
+    A slot's process has them under a name that one process holds at a time. A delta without its outputs is written only
+    while its process holds the name, which has to last until the commit. So whoever finds such a delta, and takes the
+    name after that, knows what has become of it.
+    """
+
+    @property
+    def decides(self) -> str | None:
+        """What has all outputs, by name; None: they go into deltas."""
+
+    def hold(self) -> None:
+        """Hold the name until the commit, or fail to commit."""
+
+    def take(self) -> None:
+        """Take the name from any other process, and learn what has been committed under it."""
+
+    def has(self, delta: Delta) -> bool:
+        """Whether the outputs of a delta without them have been committed, as far as was learnt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,36 +71,56 @@ class TaskCommit:
         return (self.sent or 0) > self.batch or self.durable.has_after(self.batch)
 
 
+def is_decided(delta: Delta, transaction: OutputTransaction) -> bool:
+    """Return whether a batch has to stay as this delta has it."""
+    return delta.withheld is None or transaction.has(delta)
+
+
 def commit(
     parts: Sequence[TaskCommit],
     epoch: int,
     compute: Compute,
     outputs: Callable[[Sequence[Delta], Callable[[], None]], None],
+    transaction: OutputTransaction,
     at: Callable[[str], None] = lambda _: None,
 ) -> list[Delta]:
     """Commit a batch of the slot's tasks to durable copies, outputs and stores; `at` is called after each step.
 
     `outputs` is also given what returns when all deltas are durable.
     """
-    former_deltas = _former_deltas(parts, epoch)
-    fresh = [part for part in parts if former_deltas[part.store.task] is None]
+    former = _former_deltas(parts, epoch, transaction)
+    fresh = [part for part in parts if former[part.store.task].decided is None]
     for part in fresh:
         part.store.begin(part.batch, epoch)
     results = compute([part.store for part in fresh]) if fresh else {}
     at("computed")
+    withheld = transaction.decides
+    if withheld is not None and any(results.values()):
+        transaction.hold()
     deltas, sizes = list[Delta](), list[int]()
     with DeltaWrites(at) as writes:
         for part in parts:
-            delta, size = former_deltas[part.store.task], 0
-            if delta is None:
-                packed = pack_delta(part.store.delta(dict(results.get(part.store.task, {}))))
-                writes.begin(part.durable, packed)
-                delta, size = packed.delta, len(packed.state)
+            task, write_at_once = part.store.task, part.durable.storage.at_once
+            if (decided := former[task].decided) is None:
+                outputs_of_task = dict(results.get(task, {}))
+                delta = replace(part.store.delta(outputs_of_task), withheld=withheld if outputs_of_task else None)
+                packed = pack_delta(delta)
+                writes.begin(write_at_once, partial(part.durable.write_delta, packed, former[task].retry))
+                deltas.append(packed.delta)
+                sizes.append(len(packed.state))
+                continue
+            if decided.object.epoch < epoch:
+                writes.begin(write_at_once, partial(part.durable.adopt, decided, epoch))
             else:
                 at("delta written")
-            deltas.append(delta)
-            sizes.append(size)
-        outputs(deltas, writes.wait)
+            deltas.append(decided.delta)
+            sizes.append(0)
+        try:
+            outputs(deltas, writes.wait)
+        except UserActionError:
+            # Outputs that can't be ours are another process's, if it has written the delta.
+            writes.wait()
+            raise
         writes.wait()
     at("outputs committed")
     for part, size in zip(parts, sizes, strict=True):
@@ -85,29 +129,58 @@ def commit(
     return deltas
 
 
-def _former_deltas(parts: Sequence[TaskCommit], epoch: int) -> dict[str, Delta | None]:
-    """Return for each task the delta that an earlier try left, with the store begun and loaded from it."""
-    deltas: dict[str, Delta | None] = {part.store.task: None for part in parts}
+@dataclass(frozen=True, slots=True)
+class _Former:
+    """What earlier tries of a batch have left of a task."""
+
+    decided: StoredDelta | None = None
+    retry: int = 0
+    """How many deltas of this attempt were in vain."""
+
+
+def _former_deltas(parts: Sequence[TaskCommit], epoch: int, transaction: OutputTransaction) -> dict[str, _Former]:
+    """Return what earlier tries left of each task, with the store begun and loaded from a delta that is decided."""
+    former = {part.store.task: _Former() for part in parts}
     sought = [part for part in parts if not part.goes_on]
-    if sought:
-        with ThreadPoolExecutor(sought[0].durable.storage.at_once) as pool:
-            former_deltas = list(pool.map(_former_delta, sought, repeat(epoch)))
-        for part, delta in zip(sought, former_deltas, strict=True):
-            if delta is not None:
-                _take_up(part, delta, epoch)
-                deltas[part.store.task] = delta
-    return deltas
+    if not sought:
+        return former
+    with ThreadPoolExecutor(sought[0].durable.storage.at_once) as pool:
+        pairs = zip(sought, pool.map(_former_delta, sought, repeat(epoch)), strict=True)
+        stored_deltas = [(part, stored) for part, stored in pairs if stored is not None]
+    undecided = list[tuple[TaskCommit, StoredDelta]]()
+    for part, stored in stored_deltas:
+        if is_decided(stored.delta, transaction):
+            former[part.store.task] = _Former(stored)
+        elif stored.object.epoch == epoch:
+            undecided.append((part, stored))
+    # The writers of earlier attempts were shut out before this one began. Those of this attempt may still be at work.
+    if undecided:
+        transaction.take()
+        former |= {part.store.task: _settled(part, stored, transaction) for part, stored in undecided}
+    for part in sought:
+        if (decided := former[part.store.task].decided) is not None:
+            _take_up(part, decided.delta, epoch)
+    return former
 
 
-def _former_delta(part: TaskCommit, epoch: int) -> Delta | None:
+def _settled(part: TaskCommit, stored: StoredDelta, transaction: OutputTransaction) -> _Former:
+    """Return what has become of this attempt's delta, whose writer can't commit any more."""
+    newest = part.durable.find_delta(part.batch, stored.object.epoch)
+    if newest is not None and is_decided(newest.delta, transaction):
+        return _Former(newest)
+    # If a newer one is there, whoever wrote it may commit: the name is taken, and this try ends.
+    return _Former(retry=stored.object.retry + 1)
+
+
+def _former_delta(part: TaskCommit, epoch: int) -> StoredDelta | None:
     """Return the delta that an earlier try left; None if there is none."""
     store, batch = part.store, part.batch
     if store.head.epoch is None or store.head.epoch < epoch:
         # Fence before searching: an older attempt whose delta this search misses sees the fence and stops before
         # outputs.
         part.durable.fence(epoch)
-    delta = part.durable.find_delta(batch, epoch)
-    if delta is None:
+    stored = part.durable.find_delta(batch, epoch)
+    if stored is None:
         if store.head.batch == batch:
             message = (
                 f"batch {batch} of {store.directory.identity} was committed here, but its delta is gone from "
@@ -123,7 +196,7 @@ def _former_delta(part: TaskCommit, epoch: int) -> Delta | None:
                 f"that they were written with, or start under a new spec.runId"
             )
             raise UserActionError(message, code="DeltaMissingError")
-    return delta
+    return stored
 
 
 def _take_up(part: TaskCommit, delta: Delta, epoch: int) -> None:

@@ -70,6 +70,12 @@ class StreamAccess(RecordAccess, Protocol):
     def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook, decided: Decided) -> None:
         """Write what a slot sends; a task's batch that is there already is left as it is. `at` is told each step."""
 
+    def hold(self, system: str, sender: AttemptSlot, *, anew: bool = False) -> TaskMarkers:
+        """Hold a slot's name in a Kafka system: if another process takes it, writing fails, and is not tried again.
+
+        With `anew` it is taken, also if it is held. Return what the slot has committed in this attempt.
+        """
+
     def record_limit(self, stream: str) -> RecordLimit | None:
         """How large a record of a stream may be; None: as large as it likes."""
 

@@ -31,6 +31,7 @@ from holdfast_runtime.streams.markers import (
     Decided,
     EarlierWrites,
     PlacedMarker,
+    TaskMarkers,
     WriteHook,
     Writes,
 )
@@ -289,6 +290,20 @@ class Streams:
                 of_kafka.setdefault(backing.system, {})[topic_partition] = parts
         for system, kafka_writes in of_kafka.items():
             system.write(sender, kafka_writes, at, decided)
+
+    def hold(self, system: str, sender: AttemptSlot, *, anew: bool = False) -> TaskMarkers:
+        """Hold a slot's name in a Kafka system; return what the slot has committed in this attempt."""
+        clusters = (backing.system for backing in self._held.values() if isinstance(backing.system, KafkaCluster))
+        return next(one for one in clusters if one.settings.system == system).hold(sender, anew=anew)
+
+    def deciding(self, streams: Collection[str]) -> str | None:
+        """Return the Kafka system whose transactions have all that is written to these streams; None: none has."""
+        systems = [self._held[stream].system for stream in streams]
+        names = {
+            system.settings.system if isinstance(system, KafkaCluster) and system.exactly_once else None
+            for system in systems
+        }
+        return names.pop() if len(names) == 1 else None
 
     def in_log(self, stream: str) -> bool:
         """Whether the embedded log holds the stream."""

@@ -3,11 +3,12 @@
 There is one delta object per batch, and now and then a snapshot of the whole state. A restore takes the newest snapshot
 and the deltas after it. Fencing: an attempt first writes its fence, then looks for a delta of the batch; a writer first
 writes its delta, then looks for fences. Whichever comes second sees the other: either the older attempt is refused
-before its outputs are committed, or the newer one finds the older one's delta and takes the batch from it. Must not
+before its outputs are committed, or the newer one finds the older one's delta and takes the batch from it: it writes it
+once more under its own number, as the delta of a writer that is shut out may come at any time. Must not
 commit outputs or the local store: `commit` knows the order.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -20,7 +21,9 @@ from holdfast_runtime.state.errors import DeltaDamagedError, EpochFencedError
 from holdfast_runtime.state.store.delta import (
     Delta,
     Listing,
+    ObjectName,
     PackedDelta,
+    StoredDelta,
     delta_name,
     fence_name,
     listing,
@@ -88,7 +91,7 @@ class DurableCopy:
         self.storage.write(fence_name(epoch), [b"%d\n" % epoch], replace=True)
         self._check_epoch(self.listing(), epoch, batch=1 << 63)
 
-    def find_delta(self, batch: int, epoch: int | None = None) -> Delta | None:
+    def find_delta(self, batch: int, epoch: int | None = None) -> StoredDelta | None:
         """Return the stored delta of this batch; raise `DeltaDamagedError` rather than let it be computed again.
 
         If `epoch`, the caller's attempt, is given, raises `EpochFencedError` when a newer attempt is at work.
@@ -97,23 +100,24 @@ class DurableCopy:
         if epoch is not None:
             self._check_epoch(objects, epoch, batch)
         delta_object = objects.delta(batch)
-        return None if delta_object is None else self.read_delta(delta_object.name)
+        return None if delta_object is None else StoredDelta(delta_object, self.read_delta(delta_object))
 
     def has_after(self, batch: int) -> bool:
         """Return whether there is a delta of a later batch."""
         return any(named.batch > batch for named in self.listing().deltas)
 
-    def read_delta(self, name: str, *, outputs: bool = True) -> Delta:
-        """Return the delta with this name; without `outputs`, the part that a restore needs."""
+    def read_delta(self, named: ObjectName, *, outputs: bool = True) -> Delta:
+        """Return the delta of this object; without `outputs`, the part that a restore needs."""
         try:
-            delta = self._read_delta(name, outputs=outputs)
+            delta = self._read_delta(named.name, outputs=outputs)
         except DeltaDamagedError:
             # It may have been damaged on its way.
-            delta = self._read_delta(name, outputs=outputs)
-        if (delta.identity, delta.name) != (self.identity, name):
+            delta = self._read_delta(named.name, outputs=outputs)
+        if (delta.identity, delta.batch) != (self.identity, named.batch) or delta.epoch > named.epoch:
             message = (
-                f"delta {self.storage.path(name)} says it is {delta.name} of {delta.identity}: it was copied to a name "
-                f"that is not its own; put the right object there, or start under a new spec.runId"
+                f"delta {self.storage.path(named.name)} says it is {delta_name(delta.batch, delta.epoch)} of "
+                f"{delta.identity}: it was copied to a name that is not its own; put the right object there, or start "
+                f"under a new spec.runId"
             )
             raise DeltaDamagedError(message)
         return delta
@@ -122,7 +126,7 @@ class DurableCopy:
         with self.storage.reading(name) as read:
             return read_delta(self.storage.path(name), read, outputs=outputs)
 
-    def write_delta(self, packed: PackedDelta) -> None:
+    def write_delta(self, packed: PackedDelta, retry: int = 0) -> None:
         """Store a batch's delta. Outputs may be committed only after this returns.
 
         Raises `EpochFencedError` if a newer attempt is at work, `DeltaExistsError` if the batch is already written.
@@ -132,13 +136,29 @@ class DurableCopy:
         if delta.identity != self.identity:
             message = f"a delta of {delta.identity} was given to the durable copy of {self.identity}"
             raise HoldfastError(message, code="StoreMisuseError")
-        size = self.storage.write(delta.name, packed.chunks)
+        self._create(delta_name(delta.batch, delta.epoch, retry), packed.chunks, delta.batch, delta.epoch)
+
+    def adopt(self, stored: StoredDelta, epoch: int) -> None:
+        """Store the delta of an earlier attempt under the number of this one, unchanged.
+
+        Two processes of an attempt may have looked at different times, and one that was shut out may have written in
+        between. The one that finds its delta and the one that does not are then after the same name.
+        """
+        name = delta_name(stored.object.batch, epoch)
+        content = self.storage.read(stored.object.name)
+        if content is None:
+            message = f"{self.storage.path(stored.object.name)} was there a moment ago"
+            raise RetrySoonError(message)
+        self._create(name, [content], stored.object.batch, epoch)
+
+    def _create(self, name: str, chunks: Sequence[bytes], batch: int, epoch: int) -> None:
+        size = self.storage.write(name, chunks)
         # Check after writing: a newer attempt that writes its fence after this check will find the delta.
         # It can't be asked for at once with the write: both could miss the other.
-        names = shutting_out(self.storage.names_behind(delta_name(delta.batch, 0)), delta.batch)
-        self._check_epoch(listing(names), delta.epoch, delta.batch)
+        names = shutting_out(self.storage.names_behind(delta_name(batch, 0)), batch)
+        self._check_epoch(listing(names), epoch, batch)
         if size is None:
-            message = f"batch {delta.batch} of {self.identity} was written meanwhile; it is replayed from what is there"
+            message = f"batch {batch} of {self.identity} was written meanwhile; it is replayed from what is there"
             raise RetrySoonError(message, code="DeltaExistsError")
 
     def snapshot(self, store: TaskStore) -> int:

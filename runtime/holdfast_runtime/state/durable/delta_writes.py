@@ -11,8 +11,6 @@ from types import TracebackType
 from typing import Self
 
 from holdfast_runtime.per_process import PerProcess
-from holdfast_runtime.state.durable.copy import DurableCopy
-from holdfast_runtime.state.store.delta import PackedDelta
 
 _POOLS = PerProcess[int, ThreadPoolExecutor](lambda at_once: ThreadPoolExecutor(at_once, "deltas"))
 """By how many write at once. They stay: to start a thread in each batch costs as much as a small delta."""
@@ -35,21 +33,20 @@ class DeltaWrites:
         self._over = True
         wait_for(self._writes)
 
-    def begin(self, durable: DurableCopy, packed: PackedDelta) -> None:
-        """Begin to write a delta."""
-        pool = _POOLS.of(durable.storage.at_once)
-        self._writes.append(pool.submit(self._write, durable, packed))
+    def begin(self, at_once: int, write: Callable[[], None]) -> None:
+        """Begin to write a delta; so many are best written at once."""
+        self._writes.append(_POOLS.of(at_once).submit(self._write, write))
 
     def wait(self) -> None:
         """Return when all are written; raise what went wrong."""
         for write in self._writes:
             write.result()
 
-    def _write(self, durable: DurableCopy, packed: PackedDelta) -> None:
+    def _write(self, write: Callable[[], None]) -> None:
         if self._over:
             return
         try:
-            durable.write_delta(packed)
+            write()
             self._at("delta written")
         except BaseException:
             self._over = True

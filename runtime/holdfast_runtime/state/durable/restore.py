@@ -155,7 +155,7 @@ class _Restoring:
 
     def _apply(self, store: TaskStore, listing: Listing, batch: int) -> None:
         named = listing.delta(batch)
-        delta = None if named is None else self.durable.read_delta(named.name, outputs=False)
+        delta = None if named is None else self.durable.read_delta(named, outputs=False)
         if delta is None or delta.base != store.head.epoch:
             what = "is missing" if delta is None else f"was computed on the state of attempt {delta.base}"
             message = (
@@ -170,7 +170,7 @@ class _Restoring:
         store.commit(delta_bytes=0)
 
     def _begins(self, first: ObjectName) -> bool:
-        return self.durable.read_delta(first.name, outputs=False).base is None
+        return self.durable.read_delta(first, outputs=False).base is None
 
     def _no_snapshot(self, listing: Listing, damaged: list[str]) -> str:
         names = ", ".join(snapshot.name for snapshot in listing.snapshots) or "none"

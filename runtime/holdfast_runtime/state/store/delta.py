@@ -1,13 +1,17 @@
 """The delta of one batch as an object of the durable copy, and the names of all objects there.
 
 A delta holds what the batch did to one task: state changes per table and the bytes of each output stream. Outputs
-are included because they are committed partition by partition: a replay after a crash between two of them must write
-the rows of the first try. Only the last batch is ever replayed, so a restore reads the changes and leaves the outputs
-out. Format: a line `holdfast-delta 2` with length and sha256 of both parts, then two Arrow streams of (key, value or
-null), compressed unless tiny: a record batch per table, as listed in the schema's metadata; and one of all outputs.
-Names are `delta-<batch, 20 digits>-<epoch, 10 digits>`, `snapshot-` likewise, and `fence-<epoch>`. They sort by batch,
-then epoch, so a listing is enough to know what exists. Must not open files; reading raises only `DeltaDamagedError`,
-whatever the content.
+are included where they are committed partition by partition: a replay after a crash between two of them must write the
+rows of the first try. Where one transaction has them all, the delta only says where (`withheld`), and an attempt that
+finds that nothing was committed computes the batch again: its delta has the number of its try behind its name. Only the
+last batch is ever replayed, so a restore reads the changes and leaves the outputs out.
+Format: a line `holdfast-delta 2` with length and sha256 of both parts, then two Arrow streams of (key, value or null),
+compressed unless tiny: a record batch per table, as listed in the schema's metadata; and one of all outputs. The line
+of a delta without its outputs says 3. Names are `delta-<batch, 20 digits>-<epoch, 10 digits>`, after the first try with
+`-<6 digits>`, `snapshot-<batch>-<epoch>`, and `fence-<epoch>`. They sort by batch, epoch and try, so a listing is
+enough to know what exists. An attempt that finds a batch decided by an earlier one writes the same content under its
+own number (`DurableCopy.adopt`), so the number in a name may be another than that of who computed it. Must not open
+files; reading raises only `DeltaDamagedError`, whatever the content.
 """
 
 import hashlib
@@ -23,28 +27,30 @@ from holdfast.attempt_number import PADDED, padded
 from holdfast_runtime.state.errors import DeltaDamagedError
 from holdfast_runtime.state.store.directory import TaskIdentity
 
-_NAME = re.compile(rf"(delta|snapshot)-([0-9]{{20}})-({PADDED})|(fence)-({PADDED})")
+_NAME = re.compile(rf"(delta|snapshot)-([0-9]{{20}})-({PADDED})(?:-([0-9]{{6}}))?|(fence)-({PADDED})")
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class ObjectName:
-    """An object name and the batch and epoch in it."""
+    """An object name, and what is in it."""
 
     batch: int
     epoch: int
+    retry: int
+    """How many deltas of this batch the attempt had written in vain."""
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """All objects of a task, each kind ordered by batch and epoch."""
+    """All objects of a task, each kind ordered by batch, epoch and try."""
 
     deltas: tuple[ObjectName, ...]
     snapshots: tuple[ObjectName, ...]
     fences: tuple[ObjectName, ...]
 
     def delta(self, batch: int) -> ObjectName | None:
-        """Return the delta of this batch; of several, the newest epoch's, because older ones were refused."""
+        """Return the delta of this batch; of several, the newest one, because older ones were refused."""
         deltas = [delta for delta in self.deltas if delta.batch == batch]
         return deltas[-1] if deltas else None
 
@@ -54,9 +60,9 @@ class Listing:
         return max(epochs, default=None)
 
 
-def delta_name(batch: int, epoch: int) -> str:
+def delta_name(batch: int, epoch: int, retry: int = 0) -> str:
     """Return the name of a batch's delta."""
-    return f"delta-{batch:020}-{padded(epoch)}"
+    return f"delta-{batch:020}-{padded(epoch)}" + (f"-{retry:06}" if retry else "")
 
 
 def snapshot_name(batch: int, epoch: int) -> str:
@@ -71,14 +77,14 @@ def fence_name(epoch: int) -> str:
 
 def listing(names: Iterable[str]) -> Listing:
     """Parse names into a listing, ignoring those that are not Holdfast's."""
-    # Names sort like their batches and epochs.
+    # Names sort like the numbers in them.
     names_by_kind: dict[str, list[ObjectName]] = {"delta": [], "snapshot": [], "fence": []}
     for name in sorted(names):
         match = _NAME.fullmatch(name)
         if match is not None and match[1]:
-            names_by_kind[match[1]].append(ObjectName(int(match[2]), int(match[3]), name))
+            names_by_kind[match[1]].append(ObjectName(int(match[2]), int(match[3]), int(match[4] or 0), name))
         elif match is not None:
-            names_by_kind["fence"].append(ObjectName(-1, int(match[5]), name))
+            names_by_kind["fence"].append(ObjectName(-1, int(match[6]), 0, name))
     return Listing(*map(tuple, names_by_kind.values()))
 
 
@@ -105,10 +111,11 @@ def obsolete(objects: Listing) -> tuple[str, ...]:
     return tuple(names)
 
 
-FORMAT = 2
-_LINE = b"holdfast-delta %d state=%%018d %%s outputs=%%018d %%s\n" % FORMAT
-_HEADER = re.compile(rb"holdfast-delta 2 state=(\d{18}) ([0-9a-f]{64}) outputs=(\d{18}) ([0-9a-f]{64})\n")
-_HEADER_LENGTH = len(_LINE % (0, b"0" * 64, 0, b"0" * 64))
+FORMAT, WITHHELD_FORMAT = 2, 3
+"""With and without outputs. A release that knows no delta without must not take it for one of no outputs."""
+_LINE = b"holdfast-delta %d state=%018d %s outputs=%018d %s\n"
+_HEADER = re.compile(rb"holdfast-delta [23] state=(\d{18}) ([0-9a-f]{64}) outputs=(\d{18}) ([0-9a-f]{64})\n")
+_HEADER_LENGTH = len(_LINE % (FORMAT, 0, b"0" * 64, 0, b"0" * 64))
 _WORTH_LZ4, _WORTH_ZSTD = 1 << 14, 1 << 18
 """Bytes. Below the first, starting a codec takes longer than all else here, while a batch waits for it, and so many
 deltas are less than a snapshot is due for. Below the second, lz4 takes half of zstd's time, and leaves little more."""
@@ -131,13 +138,18 @@ class Delta:
     tables: Mapping[str, Changes] = field(default_factory=dict)
     """Changes per table, in key order; a value of None deletes the key."""
     outputs: Mapping[str, bytes] = field(default_factory=dict)
+    withheld: str | None = None
+    """The Kafka system whose transaction has the outputs, of which the object has none; None: it has them all."""
     digest: str = field(default="", compare=False)
     """Digest of its stored object, empty before it is written. A replay that reads the object gets the same digest."""
 
-    @property
-    def name(self) -> str:
-        """Name of its object."""
-        return delta_name(self.batch, self.epoch)
+
+@dataclass(frozen=True, slots=True)
+class StoredDelta:
+    """A delta that was found, and the object that has it."""
+
+    object: ObjectName
+    delta: Delta
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +179,13 @@ def pack_delta(delta: Delta) -> PackedDelta:
         "epoch": delta.epoch,
         "base": delta.base,
         "tables": list(delta.tables),
+        "withheld": delta.withheld,
     }
     state = _stream([list(zip(*rows, strict=True)) for rows in delta.tables.values()], about)
-    outputs = _stream([[[name.encode() for name in delta.outputs], list(delta.outputs.values())]], {})
+    stored = {} if delta.withheld else delta.outputs
+    outputs = _stream([[[name.encode() for name in stored], list(stored.values())]], {})
     parts = (part for body in (state, outputs) for part in (len(body), hashlib.sha256(body).hexdigest().encode()))
-    line = _LINE % tuple(parts)
+    line = _LINE % (WITHHELD_FORMAT if delta.withheld else FORMAT, *parts)
     return PackedDelta(replace(delta, digest=_digest(line)), line, state, outputs)
 
 
@@ -185,7 +199,7 @@ def read_delta(path: str, read: Callable[[int], bytes], *, outputs: bool = True)
     line = read(_HEADER_LENGTH)
     header = _HEADER.fullmatch(line)
     if header is None:
-        _refuse(path, f"it starts with {line[:24]!r}, which is no delta of format {FORMAT}")
+        _refuse(path, f"it starts with {line[:24]!r}, which is no delta of format {FORMAT} or {WITHHELD_FORMAT}")
     bodies = [_body(path, read, int(header[1]), header[2])]
     if outputs:
         bodies.append(_body(path, read, int(header[3]), header[4]))
@@ -196,7 +210,8 @@ def read_delta(path: str, read: Callable[[int], bytes], *, outputs: bool = True)
         tables = dict(zip(about["tables"], groups, strict=True))
         sent = {name.decode(): value or b"" for name, value in _groups(bodies[1])[1]} if outputs else {}
         identity = TaskIdentity(about["app"], about["run"], about["task"])
-        return Delta(identity, about["batch"], about["epoch"], about["base"], tables, sent, _digest(line))
+        withheld = about.get("withheld")  # which earlier releases don't say
+        return Delta(identity, about["batch"], about["epoch"], about["base"], tables, sent, withheld, _digest(line))
     except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError) as error:
         _refuse(path, f"its content is not as this release writes it ({error})")
 

@@ -219,8 +219,9 @@ class TaskStore:
         batch, _, _ = self._running()
         if (delta.identity, delta.batch, delta.base) != (self.directory.identity, batch, self.head.epoch):
             message = (
-                f"{delta.name} of {delta.identity} was computed on a state of attempt {delta.base}; it can't be "
-                f"applied in batch {batch} to the state of {self.directory.identity} of attempt {self.head.epoch}"
+                f"the delta of batch {delta.batch} of {delta.identity} was computed on a state of attempt "
+                f"{delta.base}; it can't be applied in batch {batch} to the state of {self.directory.identity} of "
+                f"attempt {self.head.epoch}"
             )
             raise RetrySoonError(message, code="StoreRebuildError")
         for name in self._tables:

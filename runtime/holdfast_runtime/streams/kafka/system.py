@@ -147,18 +147,16 @@ class KafkaCluster:
 
     def write(self, sender: AttemptSlot, writes: Writes, at: WriteHook, decided: Decided) -> None:
         """Write what has not been written; everything is written when this returns."""
-        if self._writer is None:
-            size = request_bytes(self.limits, REQUEST_BYTES)
-            make, address = WriterFactory(self.settings, self.app, self.exactly_once, self.before, size), agent()
-            self._writer = (
-                make() if address is None else RemoteWriter(address, self.settings.system, pickle.dumps(make))
-            )
-        self._writer.send(
+        self._writing().send(
             sender,
             {topic_partition: self._taken(topic_partition, parts) for topic_partition, parts in writes.items()},
             at,
             decided,
         )
+
+    def hold(self, sender: AttemptSlot, *, anew: bool) -> TaskMarkers:
+        """Hold a slot's name; return what the slot has committed in this attempt."""
+        return self._writing().hold(sender, anew=anew)
 
     def record_limit(self, topic: str) -> RecordLimit:
         """Return how large a record of a topic may be."""
@@ -194,6 +192,15 @@ class KafkaCluster:
             )
             for records, marker in parts
         ]
+
+    def _writing(self) -> Writer:
+        if self._writer is None:
+            size = request_bytes(self.limits, REQUEST_BYTES)
+            make, address = WriterFactory(self.settings, self.app, self.exactly_once, self.before, size), agent()
+            self._writer = (
+                make() if address is None else RemoteWriter(address, self.settings.system, pickle.dumps(make))
+            )
+        return self._writer
 
     def _made(self) -> KafkaTopics:
         if self._topics is None:

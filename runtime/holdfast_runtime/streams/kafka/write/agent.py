@@ -27,7 +27,7 @@ import pyarrow as pa
 from holdfast.errors import HoldfastError
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.streams.kafka.client.errors import KafkaBusyError
-from holdfast_runtime.streams.markers import AttemptSlot, Decided, WriteHook, Writes
+from holdfast_runtime.streams.markers import AttemptSlot, Decided, TaskMarkers, WriteHook, Writes
 from holdfast_runtime.streams.records import HEADERS, WRITTEN, Marker
 
 _LOG = logging.getLogger("holdfast")
@@ -40,6 +40,9 @@ class Writer(Protocol):
 
     def send(self, sender: AttemptSlot, writes: Writes, at: WriteHook, decided: Decided) -> None:
         """Write what has not been written; everything is written when this returns."""
+
+    def hold(self, sender: AttemptSlot, *, anew: bool) -> TaskMarkers:
+        """Hold a slot's name until another process takes it; return what was committed under it."""
 
     def close(self) -> None:
         """Close all connections."""
@@ -187,6 +190,14 @@ class RemoteWriter:
             error.code = code or error.code
             raise error
         at("records written")
+
+    def hold(self, sender: AttemptSlot, *, anew: bool) -> TaskMarkers:
+        """Take a slot's name from all who have it, the agent too; return what was committed under it."""
+        writer: Writer = pickle.loads(self.make)()  # noqa: S301 - made by this process
+        try:
+            return writer.hold(sender, anew=anew)
+        finally:
+            writer.close()
 
     def close(self) -> None:
         """Disconnect."""

@@ -2,6 +2,7 @@
 
     cold:  take the slot's name  -> if a newer attempt is here, end    -> which batches are written? -> write the rest
     warm:  nobody else has taken the name, or the commit is refused    -> what was written is known  -> write the rest
+    held:  the same, but a refused commit is for whoever holds the name: this try has ended
 
 A producer stays open between batches, because taking a name costs some 50 ms. The worker of an executor that runs a
 slot changes; the previous one finds its name taken, and begins cold. Without transactions nothing shuts out an earlier
@@ -45,6 +46,8 @@ class _Held:
     producer: TransactionalProducer
     turns: dict[str, Marker]
     """Task -> the marker of its last batch known to be written."""
+    for_good: bool = False
+    """Whether the name is not taken again after it is lost."""
 
 
 @dataclass(slots=True)
@@ -70,6 +73,9 @@ class TransactionalWriter:
                 self._transact(sender, session, left, at, decided)
             except TakenOverError as error:
                 self._dropped(sender)
+                if session.for_good:
+                    message = f"{error}. Whether it has written this batch is looked up"
+                    raise RetrySoonError(message) from None
                 if time.monotonic() > deadline:
                     message = f"{error}, again and again for {_PATIENCE:.0f} s"
                     raise RetrySoonError(message) from None
@@ -79,6 +85,14 @@ class TransactionalWriter:
                 raise
             else:
                 return
+
+    def hold(self, sender: AttemptSlot, *, anew: bool) -> TaskMarkers:
+        """Hold a slot's name until another process takes it; return what was committed under it."""
+        if anew:
+            self._dropped(sender)
+        session = self._held.get(sender) or self._opened(sender)
+        session.for_good = True
+        return session.turns
 
     def close(self) -> None:
         """Release all names."""
@@ -188,6 +202,10 @@ class PlainWriter:
             self.close()
             raise
         at("records written")
+
+    def hold(self, sender: AttemptSlot, *, anew: bool) -> TaskMarkers:  # noqa: ARG002 - as with transactions
+        """Do nothing: without transactions there is no name, and nobody knows what was written."""
+        return {}
 
     def close(self) -> None:
         """Close the connection."""
