@@ -125,7 +125,7 @@ bench-cluster: $(STAMP)  ## benchmarks on the cluster of `make cluster` (an hour
 soak: $(STAMP)  ## the random tests at full length
 	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest tests/damage
 	HYPOTHESIS_PROFILE=soak HOLDFAST_LIVES=25 HOLDFAST_HOSTILE=10000 HOLDFAST_HOSTILE_APPS=200 $(BIN)/python -m pytest -m "not kafka and not kind" --ignore tests/damage
-	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -s tests/kafka/test_killed.py tests/kafka/test_runs_killed.py
+	HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -s tests/kafka/test_killed.py tests/kafka/test_killed_slots.py tests/kafka/test_runs_killed.py
 	$(BIN)/python -m tests.simulation --lives 100000
 
 .PHONY: soak-e2e

@@ -12,7 +12,7 @@ and calls what it is given before anybody can see an output. Must not know strea
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
 from typing import Protocol
@@ -94,27 +94,24 @@ def commit(
         part.store.begin(part.batch, epoch)
     results = compute([part.store for part in fresh]) if fresh else {}
     at("computed")
-    withheld = transaction.decides
-    if withheld is not None and any(results.values()):
+    if transaction.decides is not None and any(results.values()):
         transaction.hold()
     deltas, sizes = list[Delta](), list[int]()
     with DeltaWrites(at) as writes:
         for part in parts:
-            task, write_at_once = part.store.task, part.durable.storage.at_once
-            if (decided := former[task].decided) is None:
-                outputs_of_task = dict(results.get(task, {}))
-                delta = replace(part.store.delta(outputs_of_task), withheld=withheld if outputs_of_task else None)
-                packed = pack_delta(delta)
-                writes.begin(write_at_once, partial(part.durable.write_delta, packed, former[task].retry))
+            before, durable = former[part.store.task], part.durable
+            if (decided := before.decided) is not None:
+                deltas.append(decided.delta)
+                sizes.append(0)
+                if decided.object.epoch < epoch:
+                    writes.begin(durable, partial(durable.adopt, decided, epoch))
+                else:
+                    at("delta written")
+            else:
+                packed = pack_delta(part.store.delta(results.get(part.store.task), transaction.decides))
                 deltas.append(packed.delta)
                 sizes.append(len(packed.state))
-                continue
-            if decided.object.epoch < epoch:
-                writes.begin(write_at_once, partial(part.durable.adopt, decided, epoch))
-            else:
-                at("delta written")
-            deltas.append(decided.delta)
-            sizes.append(0)
+                writes.begin(durable, partial(durable.write_delta, packed, before.retry))
         try:
             outputs(deltas, writes.wait)
         except UserActionError:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from holdfast_runtime.per_process import PerProcess
+from holdfast_runtime.state.durable.copy import DurableCopy
 
 _POOLS = PerProcess[int, ThreadPoolExecutor](lambda at_once: ThreadPoolExecutor(at_once, "deltas"))
 """By how many write at once. They stay: to start a thread in each batch costs as much as a small delta."""
@@ -33,9 +34,9 @@ class DeltaWrites:
         self._over = True
         wait_for(self._writes)
 
-    def begin(self, at_once: int, write: Callable[[], None]) -> None:
-        """Begin to write a delta; so many are best written at once."""
-        self._writes.append(_POOLS.of(at_once).submit(self._write, write))
+    def begin(self, durable: DurableCopy, write: Callable[[], None]) -> None:
+        """Begin to write a delta into this copy, by `write`."""
+        self._writes.append(_POOLS.of(durable.storage.at_once).submit(self._write, write))
 
     def wait(self) -> None:
         """Return when all are written; raise what went wrong."""

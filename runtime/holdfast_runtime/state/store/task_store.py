@@ -9,7 +9,7 @@ opened. Who keeps it open between batches keeps all other processes out.
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -208,11 +208,12 @@ class TaskStore:
         self._batch = (batch, epoch, work)
         return work
 
-    def delta(self, outputs: dict[str, bytes] | None = None) -> Delta:
-        """Return what this batch changed, with its outputs: opaque bytes by name."""
+    def delta(self, outputs: Mapping[str, bytes] | None = None, elsewhere: str | None = None) -> Delta:
+        """Return what this batch changed, with its outputs: opaque bytes by name. `elsewhere`: what stores them."""
         batch, epoch, _ = self._running()
         changes = {name: rows for name, table in sorted(self._tables.items()) if (rows := table.changes())}
-        return Delta(self.directory.identity, batch, epoch, self.head.epoch, changes, outputs or {})
+        withheld = elsewhere if outputs else None
+        return Delta(self.directory.identity, batch, epoch, self.head.epoch, changes, outputs or {}, withheld)
 
     def load(self, delta: Delta) -> None:
         """Take this batch's changes from its delta instead of computing them."""
