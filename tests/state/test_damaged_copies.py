@@ -74,6 +74,18 @@ def test_a_delta_under_another_batchs_name_is_seen(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("spoil", [damage, cut, empty])
+def test_a_delta_that_is_damaged_meanwhile_is_not_adopted(disk: Disk, spoil: Spoil) -> None:
+    disk.run(0)
+    stored = disk.durable.find_delta(0)
+    assert stored is not None
+    (delta,) = disk.objects.glob("delta-*")
+    disk.spoil(delta, spoil(delta.read_bytes()))
+    with pytest.raises(UserActionError, check=has_code("DeltaDamagedError")):
+        disk.durable.adopt(stored, 2)
+    assert [*disk.objects.glob("delta-*")] == [delta]
+
+
+@pytest.mark.parametrize("spoil", [damage, cut, empty])
 def test_a_damaged_snapshot_gives_way_to_the_one_before(disk: Disk, spoil: Spoil) -> None:
     before = history(disk)
     disk.durable.collect()

@@ -13,6 +13,7 @@ from holdfast_runtime.state.durable.storage import Chunk, DirectoryStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.state.store.directory import TaskIdentity
 from tests.state.places import Disk, InDeltas
+from tests.waiting import wait_until
 
 TASKS = ("a", "b", "c")
 
@@ -110,6 +111,7 @@ def test_outputs_that_fail_leave_no_write_behind(tmp_path: Path) -> None:
     batch = Batch(tmp_path, GatedStorage(tmp_path / "checkpoint", sync=False))
 
     def publish(_: object) -> None:
+        wait_until(lambda: len(batch.under_way) > 0, 60, "a delta that is being written")
         threading.Timer(0.05, batch.gate.set).start()
         message = "the broker is away"
         raise ConnectionError(message)

@@ -294,7 +294,7 @@ class Streams:
     def hold(self, system: str, sender: AttemptSlot, *, anew: bool = False) -> TaskMarkers:
         """Hold a slot's name in a Kafka system; return what the slot has committed in this attempt."""
         clusters = (backing.system for backing in self._held.values() if isinstance(backing.system, KafkaCluster))
-        return next(one for one in clusters if one.settings.system == system).hold(sender, anew=anew)
+        return next(cluster for cluster in clusters if cluster.settings.system == system).hold(sender, anew=anew)
 
     def deciding(self, streams: Collection[str]) -> str | None:
         """Return the Kafka system whose transactions have all that is written to these streams; None: none has."""

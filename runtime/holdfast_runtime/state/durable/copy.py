@@ -11,6 +11,7 @@ commit outputs or the local store: `commit` knows the order.
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from io import BytesIO
 from urllib.parse import quote
 from zlib import crc32
 
@@ -144,12 +145,12 @@ class DurableCopy:
         Two processes of an attempt may have looked at different times, and one that was shut out may have written in
         between. The one that finds its delta and the one that does not are then after the same name.
         """
-        name = delta_name(stored.object.batch, epoch)
-        content = self.storage.read(stored.object.name)
-        if content is None:
-            message = f"{self.storage.path(stored.object.name)} was there a moment ago"
+        content, path = self.storage.read(stored.object.name) or b"", self.storage.path(stored.object.name)
+        # What is damaged on its way must not become what a restore finds first.
+        if read_delta(path, BytesIO(content).read).digest != stored.delta.digest:
+            message = f"{path} is not what it was a moment ago"
             raise RetrySoonError(message)
-        self._create(name, [content], stored.object.batch, epoch)
+        self._create(delta_name(stored.object.batch, epoch), [content], stored.object.batch, epoch)
 
     def _create(self, name: str, chunks: Sequence[bytes], batch: int, epoch: int) -> None:
         size = self.storage.write(name, chunks)
