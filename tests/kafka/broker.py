@@ -66,7 +66,7 @@ SETTINGS: Mapping[str, str] = {
     "metadata.max.idle.interval.ms": "30000",  # twice a second, by default, an idle broker writes that it is idle
     "log.cleaner.dedupe.buffer.size": str(4 * 1024 * 1024),  # the default takes 128 MiB of a 512 MiB heap
     "log.retention.hours": "-1",
-    "log.retention.check.interval.ms": "86400000",  # or what tests write as of months ago may go while they read it
+    "log.retention.check.interval.ms": "86400000",  # but for one look, 30 s after the start
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",
