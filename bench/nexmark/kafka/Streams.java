@@ -34,7 +34,7 @@ import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * Queries of Nexmark in Kafka Streams, of settings given as pairs NAME VALUE: bootstrap, query, guarantee, out, rows, warm, directory,
- * commit and linger (milliseconds; an empty one: as Kafka Streams has it).
+ * commit (milliseconds).
  *
  * Windows go by the times of records, which are event times. Prints when the bid after `warm` was taken and when all
  * were, in seconds since 1970.
@@ -223,8 +223,7 @@ public final class Streams {
         settings.put("consumer.isolation.level", "read_committed");
         settings.put("consumer.max.poll.records", "5000");
         settings.put("producer.batch.size", "524288");
-        if (!given.getProperty("commit").isEmpty()) settings.put("commit.interval.ms", given.getProperty("commit"));
-        if (!given.getProperty("linger").isEmpty()) settings.put("producer.linger.ms", given.getProperty("linger"));
+        settings.put("commit.interval.ms", given.getProperty("commit"));
         // Otherwise closed windows are told so seldom that in a short run the last ones are missing.
         settings.put("__emit.interval.ms.kstreams.windowed.aggregation__", "50");
         settings.put("statestore.cache.max.bytes", "268435456");

@@ -91,10 +91,8 @@ def engines(name: str) -> Sequence[Engine]:
     settings = {"settings": SAME | TUNED | state, "jars": jars("spark-kafka")}
     made = [Engine("stock, at least once", "stock", settings, {"": {}})]
     if name in STREAMS:
-        often = {f", commits each {each} ms": {"commit": each, "linger": "5"} for each in ("100", "20")}
-        made.append(
-            Engine(STREAMS_WAY, "streams", {"jars": jars("kafka-streams"), "commit": "1000", "linger": ""}, often)
-        )
+        often = {f", commits each {each} ms": {"commit": each} for each in ("100", "20")}
+        made.append(Engine(STREAMS_WAY, "streams", {"jars": jars("kafka-streams"), "commit": "1000"}, often))
     flink_jars = jars("flink", Path(__file__).parent)
     soon = {", checkpoints each 200 ms": {"flink": flink.soon(200)}}
     for store, options in flink.THROUGHPUT.items():

@@ -82,7 +82,7 @@ def _made(name: str, bootstrap: str) -> str:
         "topic": "@out",
         "properties.bootstrap.servers": bootstrap,
         "properties.transaction.timeout.ms": "600000",
-        "properties.linger.ms": "5",
+        "properties.linger.ms": "50",
         "properties.batch.size": "524288",
         "sink.delivery-guarantee": "exactly-once",
         "sink.transactional-id-prefix": "@out",

@@ -37,7 +37,6 @@ def command(request: Mapping[str, Any], scratch: Path) -> list[str]:
         "warm": str(request["warm"] * bids),
         "directory": str(scratch / "state"),
         "commit": request["commit"],
-        "linger": request["linger"],
     }
     pairs = [text for pair in options.items() for text in pair]
     return ["java", "-Xmx2g", "-cp", path, "Streams", *pairs]
