@@ -70,7 +70,7 @@ from holdfast_runtime.spark.settings import SessionRequest
 from holdfast_runtime.spark.slot_job import PreparingJob, SlotJob
 from holdfast_runtime.stints.packed_program import PackedProgram
 from holdfast_runtime.stints.staying_slot import StayingSlot
-from holdfast_runtime.streams.systems import kafka_counts
+from holdfast_runtime.streams.kafka.admin.existing_topics import kafka_counts
 from holdfast_runtime.streams.user_functions import require_functions
 
 _LOG = logging.getLogger("holdfast")

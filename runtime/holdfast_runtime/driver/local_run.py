@@ -21,8 +21,8 @@ from holdfast_runtime.loop.stopping import StopCondition
 from holdfast_runtime.progress import Listener, RunEnded
 from holdfast_runtime.spark.session import require_java, spark_log
 from holdfast_runtime.stints.slot_processes import SlotProcesses
+from holdfast_runtime.streams.kafka.admin.existing_topics import kafka_counts
 from holdfast_runtime.streams.modules_beside import modules_beside
-from holdfast_runtime.streams.systems import kafka_counts
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,14 +132,14 @@ class StoredStream:
 def topic_counts(app: StreamApp, data: Path) -> dict[str, int | None]:
     """Return the partition counts of the app's streams in Kafka as its run would ask, with its login and settings."""
     # Imported here: most readers of streams need no Kafka client.
-    from holdfast_runtime.streams.systems import kafka_counts  # noqa: PLC0415
+    from holdfast_runtime.streams.kafka.admin.existing_topics import kafka_counts  # noqa: PLC0415
 
     return kafka_counts(app.spec, DataDir(data).secrets)
 
 
 def near_topics(app: StreamApp, data: Path, counts: Mapping[str, int | None]) -> dict[str, tuple[str, ...]]:
     """Return stream -> topics that may be meant, for inputs in Kafka without a topic: their names are asked for."""
-    from holdfast_runtime.streams.systems import kafka_topic_names  # noqa: PLC0415
+    from holdfast_runtime.streams.kafka.admin.existing_topics import kafka_topic_names  # noqa: PLC0415
 
     secrets = DataDir(data).secrets
     return near_inputs(app.spec, counts, lambda system: kafka_topic_names(system, secrets))

@@ -6,13 +6,11 @@ one host. Built in the driver and in every worker. Must not decide what is read 
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 
-from holdfast.errors import HoldfastError, UserActionError
+from holdfast.errors import UserActionError
 from holdfast.planning.plan import Plan, PlannedStream
 from holdfast.spec.app import AppSpec
 from holdfast.spec.streams import Stream, System
@@ -21,7 +19,7 @@ from holdfast.times import moment
 from holdfast_runtime.streams.app_streams import StreamsEnvironment, TopicLimits
 from holdfast_runtime.streams.codecs import arrow_schema
 from holdfast_runtime.streams.generator import GeneratedStream, Generator
-from holdfast_runtime.streams.kafka.admin.topics import KafkaTopics, TopicUse
+from holdfast_runtime.streams.kafka.admin.topics import TopicUse
 from holdfast_runtime.streams.kafka.client.settings import kafka_settings
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog
@@ -41,27 +39,6 @@ from holdfast_runtime.streams.stream_codecs import stream_codec
 from holdfast_runtime.streams.user_functions import load_function
 
 StreamSystem = EmbeddedLog | Generator | KafkaCluster
-
-
-def kafka_counts(spec: AppSpec, secrets: Path | None) -> dict[str, int | None]:
-    """Return the partition counts of an app's streams in Kafka, by stream; None if the topic does not exist."""
-    counts: dict[str, int | None] = {}
-    for system in spec.systems:
-        if system.kafka is not None:
-            topics = KafkaTopics(kafka_settings(system, secrets))
-            counts |= {
-                stream.name: topics.count(stream.topic or stream.name)
-                for stream in spec.streams
-                if stream.system == system.name
-            }
-    return counts
-
-
-def kafka_topic_names(system: System, secrets: Path | None) -> Collection[str]:
-    """Return the names of all topics that the app's login may see; none if the system is not Kafka or says nothing."""
-    with suppress(HoldfastError):
-        return () if system.kafka is None else KafkaTopics(kafka_settings(system, secrets)).names()
-    return ()
 
 
 def make_kafka(system: System, app: str, environment: StreamsEnvironment, timed: Collection[str]) -> KafkaCluster:
