@@ -105,7 +105,7 @@ def test_topics_are_made_by_the_spec_and_refused_if_otherwise(broker: Broker, tm
     said(1, "36h")
     with Run(app, tmp_path / "data", "--until-idle") as run:
         run.ended()
-    # They are months old, so the broker deletes them as soon as it looks, 30 s after its start: nobody may count on them.
+    # They are months old, so the broker deletes them as soon as it looks, 30 s after its start.
     assert sum(event["expired"].get("numbered", 0) for event in run.events if event["event"] == "progress") == 90
     with broker.admin() as admin:
         resources = [ConfigResource(ResourceType.TOPIC, f"{counted.name}-{one}") for one in ("numbered", "moved")]
