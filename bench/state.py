@@ -191,7 +191,10 @@ def main() -> None:
     """Print a row per size."""
     if "--beside" in sys.argv or "--within" in sys.argv:
         with tempfile.TemporaryDirectory() as directory:
-            batches(Path(directory), SnapshotPolicy() if "--beside" in sys.argv else SnapshotPolicy(beside=1 << 60))
+            batches(
+                Path(directory),
+                SnapshotPolicy() if "--beside" in sys.argv else SnapshotPolicy(waited=1 << 60, beside=1 << 60),
+            )
         return
     print(
         f"{'state':>7} {'batch ms':>9} {'k upd/s':>8} {'floor ms':>9} {'delta ms':>9} {'+sync ms':>9} {'open ms':>8} "

@@ -1,11 +1,13 @@
 """Processes of slots that stay are killed at any moment, between and within their batches; the run itself goes on.
 
+Snapshots are often due, and threads write them meanwhile; at the end, the state is what they and the deltas give back.
 `HOLDFAST_SEED` draws other moments, `make soak` a thousand of them.
 """
 
 import os
 import random
 import secrets
+import shutil
 import signal
 import threading
 import time
@@ -14,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast_runtime.checkpoint.directories import DataDir
+from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from tests.engine.runs import APP, DEADLINE, Run, check, feed
 from tests.processes import parent_of
 from tests.waiting import wait_until
@@ -41,6 +45,11 @@ def forks(run: Run, options: tuple[str, str]) -> list[int]:
     return made
 
 
+def snapshots_by_threads() -> None:
+    """One is due every few batches, and each is written by a thread."""
+    SnapshotPolicy.__init__.__defaults__ = (4, 2, 1000, 0, 1 << 30)
+
+
 @pytest.mark.parametrize(("options", "then"), [(SPARK, HERE), (HERE, SPARK)], ids=["in Spark", "here"])
 def test_slots_killed_at_any_moment_lose_and_double_nothing(
     options: tuple[str, str], then: tuple[str, str], tmp_path: Path
@@ -49,7 +58,7 @@ def test_slots_killed_at_any_moment_lose_and_double_nothing(
     app.write_text(APP)
     feed(data, ROWS)
     fed, killed = ROWS, set[int]()
-    with Run(app, data, *options) as run:
+    with Run(app, data, *options, prepare=snapshots_by_threads) as run:
         run.until("progress")
         while len(killed) < KILLS / 2:
             feed(data, ROWS, fed)
@@ -67,6 +76,8 @@ def test_slots_killed_at_any_moment_lose_and_double_nothing(
             run.until_begun_after(moment)
         run.process.send_signal(signal.SIGTERM)
         run.ended()
+    assert list(DataDir(data).app("counted").run("1").durable.rglob("snapshot-*"))
+    shutil.rmtree(DataDir(data).paths("counted", "1").state)
     with Run(app, data, *then, "--until-idle") as run:
         run.ended()
     print(f"seed {SEED}: {len(killed)} kills")  # noqa: T201 - shown when it fails

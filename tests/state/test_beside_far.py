@@ -1,7 +1,8 @@
-"""Snapshots of small stores in a storage that is far away: no batch waits for their round trips."""
+"""Snapshots that threads write beside batches, also to a storage that is far away: no batch waits for them."""
 
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,10 +11,12 @@ import pytest
 from holdfast_runtime.state.durable import snapshot_thread
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.durable.restorable import keep_restorable
+from holdfast_runtime.state.durable.snapshot import snapshot_chunks
 from holdfast_runtime.state.durable.storage import Chunk, DirectoryStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.state.store.directory import TaskIdentity
-from tests.state.places import TASK, Disk, lose
+from holdfast_runtime.state.store.environment import FrozenState
+from tests.state.places import TASK, Disk, commit_alone, history, lose
 from tests.waiting import patience, wait_until
 
 DUE = SnapshotPolicy(most_deltas=1)
@@ -134,6 +137,53 @@ def test_a_batch_waits_for_a_snapshot_that_is_overdue(disk: FarDisk) -> None:
     disk.keep(3, SnapshotPolicy())
     with disk.open(4).store as store:
         assert (store.head.snapshot, store.head.deltas) == (2, 1)
+
+
+def test_a_snapshot_is_of_one_batch_though_others_commit(disk: FarDisk) -> None:
+    before = history(disk, snapshots=())
+    state, packed = threading.Event(), threading.Event()
+
+    def copied(opened: FrozenState) -> list[bytes]:
+        state.set()
+        assert packed.wait(patience(60.0))
+        with opened:
+            return list(snapshot_chunks(TASK, head, opened.copy_to))
+
+    with ThreadPoolExecutor(1) as pool, disk.open(10).store as store:
+        head = store.head
+        chunks = pool.submit(copied, store.frozen())
+        assert state.wait(patience(60.0))
+        for batch in range(10, 20):
+            store.begin(batch, 1)
+            store.table("rows").put(b"last", b"later" * 1000)
+            store.table("rows").put(b"row-%03d" % batch, b"y" * 10_000)
+            store.table("rows").delete(b"row-%03d" % (batch - 3))
+            commit_alone(store, disk.durable)
+        packed.set()
+        disk.durable.write_snapshot(head, (chunk for chunk in chunks.result()))
+    for delta in disk.objects.glob("delta-*"):
+        delta.unlink()
+    lose(disk)
+    assert disk.rows(9) == before
+
+
+def test_a_store_stays_open_until_its_copy_is_made(disk: FarDisk) -> None:
+    disk.run(0)
+    order = []
+
+    def close() -> None:
+        store.close()
+        order.append("closed")
+
+    with ThreadPoolExecutor(1) as pool:
+        store = disk.open(1).store
+        with store.frozen() as state:
+            closing = pool.submit(close)
+            chunks = list(snapshot_chunks(TASK, store.head, state.copy_to))
+            order.append("copied")
+        closing.result(patience(60.0))
+    assert order == ["copied", "closed"]
+    assert len(chunks) > 2
 
 
 def test_many_tasks_at_once_write_a_few_snapshots(disk: FarDisk, tmp_path: Path) -> None:

@@ -164,8 +164,8 @@ def kill_at_any_moment(directory: Path, kills: int) -> None:
     for epoch in range(1, kills + 1):
         before = worker.last_done(directory)
         (directory / "beside").unlink(missing_ok=True)
-        if epoch % 4 == 0:
-            (directory / "beside").touch()
+        if epoch % 2 == 0:
+            (directory / "beside").write_text("thread" if epoch % 4 else "process")
         process = worker.start(directory, epoch, last, "drawn")
         for _ in range(draw.randrange(1, 60)):
             assert process.stdout.readline()

@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 
 TASKS = ("partition-0", "partition-1")
 EVERY = 4
-BESIDE = SnapshotPolicy(most_deltas=4, least_deltas=2, beside=0)
-"""Every snapshot is written by a process of its own, where the directory has a file `beside`."""
+BESIDE = {
+    "process": SnapshotPolicy(most_deltas=4, least_deltas=2, beside=0),
+    "thread": SnapshotPolicy(most_deltas=4, least_deltas=2, waited=0),
+}
+"""Who writes every snapshot, where the directory has a file `beside` that names it."""
 QUOTA = 1 << 26
 Row = list[object]
 
@@ -129,6 +132,8 @@ def outputs(directory: Path, at: Callable[[str], None]) -> Callable[[Sequence[De
 
 def run(directory: Path, epoch: int, last: int, seed: str, at: Callable[[str], None]) -> None:
     """All batches that are not done."""
+    beside = directory / "beside"
+    policy = BESIDE[beside.read_text()] if beside.exists() else None
     for batch in range(last_done(directory) + 1, last + 1):
         parts: list[TaskCommit] = []
         for task in TASKS:
@@ -137,8 +142,8 @@ def run(directory: Path, epoch: int, last: int, seed: str, at: Callable[[str], N
             parts.append(TaskCommit(opened.store, copy, batch))
         commit(parts, epoch, compute(batch, seed), outputs(directory, at), InDeltas(), at)
         for part in parts:
-            if (directory / "beside").exists():
-                keep_restorable(part.store, part.durable, BESIDE, epoch)
+            if policy is not None:
+                keep_restorable(part.store, part.durable, policy, epoch)
             elif batch % EVERY == EVERY - 1:
                 part.durable.snapshot(part.store)
                 part.durable.collect()

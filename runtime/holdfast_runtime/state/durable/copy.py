@@ -54,8 +54,10 @@ class SnapshotPolicy:
     """Minimum between snapshots, so that a small state is not copied after every few bytes of change."""
     latest_deltas: int = 200
     """After so many, a batch waits for its snapshot: those written beside batches have fallen behind."""
+    waited: int = 1 << 20
+    """Below this size of a store, in bytes, its snapshot on a disk is there sooner than a thread would be."""
     beside: int = 32 << 20
-    """From this size of a store on, in bytes, its snapshot is written beside later batches (`snapshot_process`)."""
+    """From this size on, another process writes it."""
 
     def due(self, head: StoreHead, task: str) -> bool:
         """Whether a snapshot is due: after enough deltas, or once they outgrow the last snapshot.
@@ -166,7 +168,8 @@ class DurableCopy:
         """Write a snapshot of the state after the store's last commit, and return its size in bytes."""
         head = store.head
         self.at("snapshot begun")
-        size = self.write_snapshot(head, snapshot_chunks(store.directory.identity, head, store.copy_to))
+        with store.frozen() as state:
+            size = self.write_snapshot(head, snapshot_chunks(store.directory.identity, head, state.copy_to))
         self.at("snapshot written")
         store.noted_snapshot(head.batch, size, head.delta_bytes)
         self.at("snapshot noted")

@@ -19,11 +19,10 @@ def keep_restorable(store: TaskStore, durable: DurableCopy, policy: SnapshotPoli
         _wait_for(store, durable)
     elif store.used() >= policy.beside:
         snapshot_process.begin(snapshot_process.SnapshotOrder(store.directory, durable.root, epoch, os.getpid()))
-    elif durable.storage.at_once > 1:
-        snapshot_thread.begin(store, durable, epoch)
-    else:
-        # On a disk, a small one is there sooner than a thread is.
+    elif store.used() < policy.waited and durable.storage.at_once == 1:
         _wait_for(store, durable)
+    else:
+        snapshot_thread.begin(store, durable, epoch)
 
 
 def _wait_for(store: TaskStore, durable: DurableCopy) -> None:

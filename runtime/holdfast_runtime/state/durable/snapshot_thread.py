@@ -1,17 +1,17 @@
-"""Snapshots of small stores in an object store, each written by a thread beside later batches.
+"""Snapshots of stores that are not large, each packed and written by a thread beside later batches.
 
-To pack a small store takes less time than a round trip, and is done while the batch has it open. To write the object
-and to delete what it makes obsolete takes several, for which no batch waits. What came of it is known to this process
-alone: if it dies, a snapshot is due as before. Must not use the store.
+The thread reads one commit, whatever batches commit meanwhile, and packs it into memory before it writes: however slow
+its storage is, pages are kept for no longer than packing takes, and whoever closes the store waits for no longer. What
+came of it is known to this process alone: if it dies, a snapshot is due as before. Must not change the store.
 """
 
 import threading
 from contextlib import suppress
 from pathlib import Path
 
+from holdfast.errors import HoldfastError
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.snapshot import snapshot_chunks
-from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
 from holdfast_runtime.state.store.task_store import TaskStore
 
 MOST = 8
@@ -28,13 +28,19 @@ class _SnapshotWrite:
         """Set when the snapshot is durable."""
         # Without the hook of tests, which raises in the batch that it lets die.
         self._durable, self._epoch = DurableCopy(durable.root, durable.identity), epoch
-        packed = list(snapshot_chunks(durable.identity, self.head, store.copy_to))
-        self.thread = threading.Thread(target=self._write, args=(packed,), name="snapshot", daemon=True)
-        self.thread.start()
+        self._state = store.frozen()
+        self.thread = threading.Thread(target=self._write, name="snapshot", daemon=True)
+        try:
+            self.thread.start()
+        except BaseException:
+            self._state.release()
+            raise
 
-    def _write(self, packed: list[bytes]) -> None:
+    def _write(self) -> None:
         # The batch that takes the snapshot itself meets what is in the way, and reports it.
-        with suppress(CheckpointUnavailableError, EpochFencedError):
+        with suppress(HoldfastError):
+            with self._state as state:
+                packed = list(snapshot_chunks(self._durable.identity, self.head, state.copy_to))
             self.size = self._durable.write_snapshot(self.head, (chunk for chunk in packed), self._epoch)
             self._durable.collect()
 

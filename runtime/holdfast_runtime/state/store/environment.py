@@ -10,11 +10,13 @@ Must not know what a batch is, and must not swallow errors: whatever is not a kn
 import errno
 import fcntl
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from types import TracebackType
+from typing import Self, TypeVar
 
 import lmdb
 
@@ -126,10 +128,14 @@ class Environment:
                 self._handles = {name: self._env.open_db(name, txn, create=False) for name in self._env.dbs(txn)}
             self._reading: lmdb.Transaction[bytes] | None = None
             self._viewing: lmdb.Transaction[memoryview] | None = None
+        self._frozen: list[FrozenState] = []
 
     def close(self) -> None:
-        """Close the environment. Calling it again does no harm."""
+        """Close the environment once no thread copies it any more. Calling it again does no harm."""
         self.stop_reading()
+        for state in self._frozen:
+            state.wait_until_released()
+        self._frozen.clear()
         self._env.close()
 
     def names(self) -> list[bytes]:
@@ -188,14 +194,16 @@ class Environment:
         except BaseException:
             # Databases created in a failed transaction have dead handles, and a failed write of LMDB's meta page leaves
             # the environment unusable. Only a fresh one is known to be in the state before.
-            self._env.close()
+            self.close()
             self._open()
             raise
 
-    def copy_to(self, descriptor: int) -> None:
-        """Write a compact copy of the whole environment."""
+    def frozen(self) -> "FrozenState":
+        """Return the state after the last commit; its pages are not used again until it is released."""
         with typed_store_errors(self._directory):
-            self._env.copyfd(descriptor, compact=True)
+            state = FrozenState(self._directory, self._env)
+        self._frozen = [*(frozen for frozen in self._frozen if not frozen.is_released), state]
+        return state
 
     def _cursor(self, name: bytes) -> "lmdb.Cursor[bytes] | None":
         handle = self._handles.get(name)
@@ -205,6 +213,45 @@ class Environment:
             if self._reading is None:
                 self._reading = self._env.begin()
             return self._reading.cursor(handle)
+
+
+class FrozenState:
+    """The whole environment after one commit, which any thread may copy while later ones are made.
+
+    A context manager that releases it, which whoever asked for it must do soon: its environment can't be closed before.
+    """
+
+    def __init__(self, directory: StoreDirectory, env: lmdb.Environment) -> None:
+        self._directory, self._env = directory, env
+        self._txn = env.begin()
+        self._released = threading.Event()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Let its pages be used again."""
+        self._txn.abort()
+        self._released.set()
+
+    @property
+    def is_released(self) -> bool:
+        """Whether nobody copies it any more."""
+        return self._released.is_set()
+
+    def wait_until_released(self) -> None:
+        """Wait for whoever copies it."""
+        self._released.wait()
+
+    def copy_to(self, descriptor: int) -> None:
+        """Write a compact copy in LMDB's own format."""
+        with typed_store_errors(self._directory):
+            self._env.copyfd(descriptor, compact=True, txn=self._txn)
 
 
 class WriteTransaction:

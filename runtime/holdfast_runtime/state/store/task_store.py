@@ -33,6 +33,7 @@ from holdfast_runtime.state.store.directory import (
 from holdfast_runtime.state.store.environment import (
     Claim,
     Environment,
+    FrozenState,
     WriteTransaction,
     claim,
     mark_damaged,
@@ -280,10 +281,10 @@ class TaskStore:
             txn.put(_HEAD, [(_KEY, _head_bytes(head))])
         self.head = head
 
-    def copy_to(self, descriptor: int) -> None:
-        """Write a compact copy of the last committed state, in LMDB's own format."""
+    def frozen(self) -> FrozenState:
+        """Return the last committed state, to copy it while batches go on; see there."""
         self._check_process()
-        self._environment.copy_to(descriptor)
+        return self._environment.frozen()
 
     def close(self) -> None:
         """Drop the unfinished batch and let other processes in. Calling it again does no harm."""
