@@ -2,7 +2,8 @@
 
 `python -m bench.objects [TASKS ...]`: a real S3 server, behind a proxy that passes each of its answers on after 20 ms.
 Each task changes a key in a batch; the first batch, which looks for what an earlier attempt has left, and the median of
-the twenty behind it. The outputs go nowhere. Must not know Spark.
+the hundred behind it. Then a task loses its disk, and is restored from all its deltas. The outputs go nowhere. Must not
+know Spark.
 """
 
 import os
@@ -23,12 +24,12 @@ from tests.s3.gateway import CREDENTIALS, Gateway
 from tests.state.places import InDeltas
 
 DELAY = 0.02
-BATCHES = 20
+BATCHES = 100
 TASKS = (1, 5, 25)
 
 
-def batches(directory: Path, location: str, conf: dict[str, str], tasks: int) -> list[float]:
-    """Milliseconds of each batch of a slot with so many tasks."""
+def batches(directory: Path, location: str, conf: dict[str, str], tasks: int) -> tuple[list[float], float]:
+    """Milliseconds of each batch of a slot with so many tasks, and of restoring one of them."""
     times = []
     with ExitStack() as stack:
         parts = []
@@ -50,7 +51,11 @@ def batches(directory: Path, location: str, conf: dict[str, str], tasks: int) ->
             began = time.perf_counter()
             commit(commits, 1, compute, lambda _, decided: decided(), InDeltas())
             times.append((time.perf_counter() - began) * 1000)
-    return times
+    durable = parts[0][1]
+    began = time.perf_counter()
+    elsewhere = StoreDirectory(directory / f"{tasks}-restored", durable.identity, 1 << 24)
+    open_store(elsewhere, durable, BATCHES + 2, 1, new=False).store.close()
+    return times, (time.perf_counter() - began) * 1000
 
 
 def main() -> None:
@@ -63,10 +68,11 @@ def main() -> None:
     ):
         bucket = gateway.bucket()
         conf = {**bucket.conf, "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{proxy.port}"}
-        print(f"{'tasks':>5}  ms of the first batch, of the others; {DELAY * 1000:.0f} ms an answer", flush=True)
+        what = "ms of the first batch, of the others, of restoring a task"
+        print(f"{'tasks':>5}  {what}; {DELAY * 1000:.0f} ms an answer", flush=True)
         for tasks in map(int, sys.argv[1:] or TASKS):
-            first, *later = batches(Path(scratch, "disk"), bucket.location, conf, tasks)
-            print(f"{tasks:>5}  {first:.0f}  {statistics.median(later):.0f}", flush=True)
+            (first, *later), restored = batches(Path(scratch, "disk"), bucket.location, conf, tasks)
+            print(f"{tasks:>5}  {first:.0f}  {statistics.median(later):.0f}  {restored:.0f}", flush=True)
 
 
 if __name__ == "__main__":

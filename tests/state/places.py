@@ -36,7 +36,7 @@ def commit_alone(store: TaskStore, durable: DurableCopy) -> None:
     """Commit the batch of a store whose task writes nothing."""
     packed = pack_delta(store.delta())
     durable.write_delta(packed)
-    store.commit(len(packed.state))
+    store.commit(packed.delta.size)
 
 
 class Disk:

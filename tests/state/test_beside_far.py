@@ -1,21 +1,24 @@
 """Snapshots that threads write beside batches, also to a storage that is far away: no batch waits for them."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
+from holdfast.errors import UserActionError
 from holdfast_runtime.state.durable import snapshot_thread
-from holdfast_runtime.state.durable.copy import SnapshotPolicy
+from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
 from holdfast_runtime.state.durable.restorable import keep_restorable
 from holdfast_runtime.state.durable.snapshot import snapshot_chunks
 from holdfast_runtime.state.durable.storage import Chunk, DirectoryStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.state.store.directory import TaskIdentity
 from holdfast_runtime.state.store.environment import FrozenState
+from holdfast_runtime.state.store.task_store import TaskStore
 from tests.state.places import TASK, Disk, commit_alone, history, lose
 from tests.waiting import patience, wait_until
 
@@ -184,6 +187,45 @@ def test_a_store_stays_open_until_its_copy_is_made(disk: FarDisk) -> None:
         closing.result(patience(60.0))
     assert order == ["copied", "closed"]
     assert len(chunks) > 2
+
+
+@dataclass(frozen=True, slots=True)
+class SlowStorage(DirectoryStorage):
+    """A folder that answers threads once so many of them ask that a restore reads ahead."""
+
+    barrier: threading.Barrier = field(default_factory=lambda: threading.Barrier(8))
+
+    @property
+    def at_once(self) -> int:
+        return 32
+
+    def below(self, *names: str) -> "SlowStorage":
+        return replace(self, root=self.root.joinpath(*names))
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[Callable[[int], bytes]]:
+        if threading.current_thread() is not threading.main_thread():
+            self.barrier.wait(patience(60.0))
+        with DirectoryStorage.reading(self, name) as read:
+            yield read
+
+
+def test_a_restore_reads_deltas_ahead_and_in_order(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    before = history(disk, last=15, snapshots=())
+    lose(disk)
+    disk.durable = DurableCopy(SlowStorage(tmp_path / "checkpoint", sync=False), TASK)
+    assert disk.rows(15) == before
+
+
+def test_a_delta_that_is_missing_ends_a_restore_from_far(disk: FarDisk) -> None:
+    history(disk, snapshots=())
+    lose(disk)
+    next(disk.objects.glob("delta-*7-*")).unlink()
+    with pytest.raises(UserActionError, match="the delta of batch 7 is missing"):
+        disk.rows(9)
+    with TaskStore.create(disk.store_directory, -1) as store:
+        assert store.head.batch == -1
 
 
 def test_many_tasks_at_once_write_a_few_snapshots(disk: FarDisk, tmp_path: Path) -> None:

@@ -277,3 +277,27 @@ def test_a_snapshot_is_due_by_deltas_or_by_bytes() -> None:
     assert policy.due(StoreHead(9, -1, 1, delta_bytes=2 << 20), "partition-0")  # much at once, and no snapshot yet
     assert not policy.due(StoreHead(19, -1, 1, snapshot=10, snapshot_bytes=1 << 20, delta_bytes=2 << 20), "partition-0")
     assert not policy.due(StoreHead(20, -1, 1, snapshot=10, snapshot_bytes=4 << 20, delta_bytes=2 << 20), "partition-0")
+
+
+@pytest.mark.parametrize(
+    ("changed", "due"), [(0, 800), (0.01, 800), (0.0625, 400), (0.125, 200), (0.25, 100), (1, 100)]
+)
+def test_a_large_state_that_changes_little_is_copied_seldom(changed: float, due: int) -> None:
+    policy, size = SnapshotPolicy(), 1 << 30
+
+    def head(deltas: int) -> StoreHead:
+        return StoreHead(deltas, -1, 1, snapshot=0, snapshot_bytes=size, delta_bytes=int(size * changed))
+
+    first = next(deltas for deltas in range(1000) if policy.due(head(deltas), "partition-0"))
+    assert due / 2 <= first <= due
+    late = next(deltas for deltas in range(2000) if policy.overdue(head(deltas)))
+    assert late == 2 * due
+
+
+def test_what_a_restore_replays_counts_for_the_next_snapshot(disk: Disk) -> None:
+    history(disk)
+    with disk.open(10).store as store:
+        before = store.head
+    lose(disk)
+    with disk.open(10).store as store:
+        assert store.head.delta_bytes == before.delta_bytes > 0

@@ -96,13 +96,12 @@ def commit(
     at("computed")
     if transaction.decides is not None and any(results.values()):
         transaction.hold()
-    deltas, sizes = list[Delta](), list[int]()
+    deltas = list[Delta]()
     with DeltaWrites(at) as writes:
         for part in parts:
             before, durable = former[part.store.task], part.durable
             if (decided := before.decided) is not None:
                 deltas.append(decided.delta)
-                sizes.append(0)
                 if decided.object.epoch < epoch:
                     writes.begin(durable, partial(durable.adopt, decided, epoch))
                 else:
@@ -110,7 +109,6 @@ def commit(
             else:
                 packed = pack_delta(part.store.delta(results.get(part.store.task), transaction.decides))
                 deltas.append(packed.delta)
-                sizes.append(len(packed.state))
                 writes.begin(durable, partial(durable.write_delta, packed, before.retry))
         try:
             outputs(deltas, writes.wait)
@@ -120,8 +118,8 @@ def commit(
             raise
         writes.wait()
     at("outputs committed")
-    for part, size in zip(parts, sizes, strict=True):
-        part.store.commit(size)
+    for part, delta in zip(parts, deltas, strict=True):
+        part.store.commit(delta.size)
         at("state committed")
     return deltas
 

@@ -41,6 +41,10 @@ SNAPSHOT_STEPS = ("snapshot begun", "snapshot written", "snapshot noted")
 COLLECT_STEPS = ("listed", "removed", "collected")
 
 
+_LITTLE, _LEAST_WEIGHT = 4, 8
+"""Below a fourth of a snapshot, its deltas count for less, down to an eighth."""
+
+
 def _nothing(_: str) -> None:
     pass
 
@@ -67,11 +71,17 @@ class SnapshotPolicy:
         """
         limit = self.most_deltas - crc32(task.encode()) % (self.most_deltas // 2 + 1)
         outgrown = head.delta_bytes > max(head.snapshot_bytes, 1 << 20)
-        return head.deltas >= limit or (head.deltas >= self.least_deltas and outgrown)
+        return _weight(head) >= limit or (head.deltas >= self.least_deltas and outgrown)
 
     def overdue(self, head: StoreHead) -> bool:
         """Whether the batch has to wait for its snapshot."""
-        return head.deltas >= self.latest_deltas
+        return _weight(head) >= self.latest_deltas
+
+
+def _weight(head: StoreHead) -> float:
+    """Return how many deltas there are, of which those of a large state that changes little count for less."""
+    changed = 1.0 if head.snapshot_bytes == 0 else _LITTLE * head.delta_bytes / head.snapshot_bytes
+    return head.deltas * min(1.0, max(changed, 1 / _LEAST_WEIGHT))
 
 
 class DurableCopy:

@@ -8,7 +8,10 @@ copy, and must not create an empty store for a task that had state: the caller s
 batch.
 """
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -22,7 +25,7 @@ from holdfast_runtime.state.errors import (
     StoreDiskError,
     StoreFullError,
 )
-from holdfast_runtime.state.store.delta import Listing, ObjectName
+from holdfast_runtime.state.store.delta import Delta, Listing, ObjectName
 from holdfast_runtime.state.store.directory import (
     StoreDirectory,
     drop,
@@ -36,6 +39,8 @@ from holdfast_runtime.state.store.environment import Claim, claim, typed_store_e
 from holdfast_runtime.state.store.task_store import StoreHead, TaskStore
 from holdfast_runtime.state.store.trust import Distrust, DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
 
+_READ_AHEAD = 8
+"""Deltas that are in memory while one is applied."""
 RESTORE_STEPS = ("old store dropped", "snapshot unpacked", "delta applied", "declared whole")
 
 
@@ -137,9 +142,10 @@ class _Restoring:
             start = store.head.batch
             if snapshot is not None:
                 store.noted_snapshot(start, store.head.snapshot_bytes, store.head.delta_bytes)
-            for batch in range(start + 1, self.batch + 1):
-                self._apply(store, listing, batch)
-                self.at("delta applied")
+            with closing(self._deltas(listing, range(start + 1, self.batch + 1))) as deltas:
+                for batch, delta in deltas:
+                    self._apply(store, delta, batch)
+                    self.at("delta applied")
             with typed_store_errors(self.directory):
                 write_sidecar(self.directory)
             self.at("declared whole")
@@ -153,9 +159,25 @@ class _Restoring:
             raise
         return RestoredStore(store, snapshot, self.batch - start, tuple(damaged))
 
-    def _apply(self, store: TaskStore, listing: Listing, batch: int) -> None:
-        named = listing.delta(batch)
-        delta = None if named is None else self.durable.read_delta(named, outputs=False)
+    def _deltas(self, listing: Listing, batches: range) -> Generator[tuple[int, Delta | None]]:
+        """Yield the delta of each batch, read ahead where an answer takes longer than its delta."""
+
+        def read(batch: int) -> Delta | None:
+            named = listing.delta(batch)
+            return None if named is None else self.durable.read_delta(named, outputs=False)
+
+        many = min(self.durable.storage.at_once, _READ_AHEAD)
+        if many == 1:
+            yield from ((batch, read(batch)) for batch in batches)
+            return
+        with ThreadPoolExecutor(many, "restore") as pool:
+            reading = deque[Future[Delta | None]]()
+            for batch in batches:
+                while len(reading) < many and batch + len(reading) in batches:
+                    reading.append(pool.submit(read, batch + len(reading)))
+                yield batch, reading.popleft().result()
+
+    def _apply(self, store: TaskStore, delta: Delta | None, batch: int) -> None:
         if delta is None or delta.base != store.head.epoch:
             what = "is missing" if delta is None else f"was computed on the state of attempt {delta.base}"
             message = (
@@ -167,7 +189,7 @@ class _Restoring:
             raise UserActionError(message, code="DeltaMissingError")
         store.begin(batch, delta.epoch)
         store.load(delta)
-        store.commit(delta_bytes=0)
+        store.commit(delta.size)
 
     def _begins(self, first: ObjectName) -> bool:
         return self.durable.read_delta(first, outputs=False).base is None

@@ -142,6 +142,8 @@ class Delta:
     """The Kafka system whose transaction has the outputs, of which the object has none; None: it has them all."""
     digest: str = field(default="", compare=False)
     """Digest of its stored object, empty before it is written. A replay that reads the object gets the same digest."""
+    size: int = field(default=0, compare=False)
+    """Bytes of its changes in that object, without outputs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ class PackedDelta:
     """A delta, and the content of its object."""
 
     delta: Delta
-    """With its digest."""
+    """With its digest and size."""
     line: bytes
     state: bytes
     outputs: bytes
@@ -186,7 +188,7 @@ def pack_delta(delta: Delta) -> PackedDelta:
     outputs = _stream([[[name.encode() for name in stored], list(stored.values())]], {})
     parts = (part for body in (state, outputs) for part in (len(body), hashlib.sha256(body).hexdigest().encode()))
     line = _LINE % (WITHHELD_FORMAT if delta.withheld else FORMAT, *parts)
-    return PackedDelta(replace(delta, digest=_digest(line)), line, state, outputs)
+    return PackedDelta(replace(delta, digest=_digest(line), size=len(state)), line, state, outputs)
 
 
 def _digest(line: bytes) -> str:
@@ -211,7 +213,10 @@ def read_delta(path: str, read: Callable[[int], bytes], *, outputs: bool = True)
         sent = {name.decode(): value or b"" for name, value in _groups(bodies[1])[1]} if outputs else {}
         identity = TaskIdentity(about["app"], about["run"], about["task"])
         withheld = about.get("withheld")  # which earlier releases don't say
-        return Delta(identity, about["batch"], about["epoch"], about["base"], tables, sent, withheld, _digest(line))
+        size = int(header[1])
+        return Delta(
+            identity, about["batch"], about["epoch"], about["base"], tables, sent, withheld, _digest(line), size
+        )
     except (pa.ArrowException, ValueError, KeyError, IndexError, TypeError) as error:
         _refuse(path, f"its content is not as this release writes it ({error})")
 
