@@ -58,6 +58,11 @@ def close_resources() -> None:
     _held.close()
 
 
+def before_the_first(act: Callable[[], None]) -> None:
+    """Have this called before a process sets up its first resource, also in processes that are forked from this one."""
+    _held.before_the_first = act
+
+
 def resources_held() -> bool:
     """Return whether this process has resources to close."""
     return _held.any
@@ -67,6 +72,7 @@ class _HeldResources:
     """The resources of this process, in the order in which they were set up."""
 
     def __init__(self) -> None:
+        self.before_the_first: Callable[[], None] = lambda: None
         self.forget()
 
     def forget(self) -> None:
@@ -79,6 +85,8 @@ class _HeldResources:
         """Return a resource, set up if it is not yet."""
         with self._lock:
             if make not in self._held:
+                if not self._held:
+                    self.before_the_first()
                 self._held[make] = _set_up(make)
             resource: Resource = self._held[make][0]
             return resource

@@ -1,6 +1,9 @@
 """Resources of workers: set up once at the first call, closed when nobody calls functions any more."""
 
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -8,6 +11,24 @@ import pytest
 
 from holdfast_runtime.functions import WorkerSetUpError, worker_resource
 from holdfast_runtime.worker_resources import calling_functions, close_resources
+
+FIRST_TASK = """
+import os, signal
+from holdfast_runtime.functions import worker_resource
+from holdfast_runtime.spark.worker_end import close_before_end
+
+@worker_resource
+def client():
+    print("open", flush=True)
+    yield
+    print("close", flush=True)
+
+close_before_end()
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as each task of Spark begins
+SET_UP
+os.kill(os.getpid(), signal.SIGHUP)
+signal.pause()
+"""
 
 
 def noted(log: list[str], name: str) -> Callable[[], str]:
@@ -131,3 +152,10 @@ def test_a_forked_process_closes_nothing_of_its_parent() -> None:
 def test_a_function_without_yield_is_no_resource() -> None:
     with pytest.raises(TypeError, match="has no yield"):
         worker_resource(lambda: iter([1]))
+
+
+@pytest.mark.parametrize(("set_up", "printed", "code"), [("client()", "open\nclose\n", 0), ("", "", -signal.SIGHUP)])
+def test_a_hangup_within_the_first_task_closes_too(set_up: str, printed: str, code: int) -> None:
+    script = FIRST_TASK.replace("SET_UP", set_up)
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.stdout, ended.returncode, ended.stderr) == (printed, code, "")

@@ -2,16 +2,19 @@
 
 Spark's daemon ends idle workers by `os._exit`, and all of them by a hangup, for which each task sets the default again;
 neither runs what Python does at exit. Both are replaced in the daemon, from which workers are forked. A worker without
-resources ends as Spark ends it. Must not keep a worker from ending.
+resources ends as Spark ends it; a hangup may come while the task that sets up the first one still ends, so it is caught
+from then on, or, as only the main thread may set what a signal does, from the next task on. Must not keep a worker from
+ending.
 """
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from holdfast_runtime.worker_resources import close_resources, resources_held
+from holdfast_runtime.worker_resources import before_the_first, close_resources, resources_held
 
 CLOSED_WITHIN = 5
 """Seconds; then a worker ends as it is."""
@@ -23,6 +26,7 @@ def close_before_end() -> None:
     """Let processes that are forked from this one close what functions have set up before they end."""
     os._exit = _end  # type: ignore[assignment]  # which never returns either
     signal.signal = _signal  # type: ignore[assignment]  # with the same parameters
+    before_the_first(_catch_hangup)
 
 
 def _end(code: int) -> None:
@@ -36,6 +40,11 @@ def _end(code: int) -> None:
 def _signal(number: int, action: Callable[[int, FrameType | None], Any] | int | None) -> Any:
     hung_up = number == signal.SIGHUP and action == signal.SIG_DFL and resources_held()
     return _set_signal(number, _hung_up if hung_up else action)
+
+
+def _catch_hangup() -> None:
+    if threading.current_thread() is threading.main_thread():
+        _set_signal(signal.SIGHUP, _hung_up)
 
 
 def _hung_up(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the protocol of handlers
