@@ -39,8 +39,6 @@ from holdfast_runtime.state.store.task_store import StoreHead, TaskStore
 CrashHook = Callable[[str], None]
 SNAPSHOT_STEPS = ("snapshot begun", "snapshot written", "snapshot noted")
 COLLECT_STEPS = ("listed", "removed", "collected")
-
-
 _LITTLE, _LEAST_WEIGHT = 4, 8
 """Below a fourth of a snapshot, its deltas count for less, down to an eighth."""
 
@@ -57,7 +55,7 @@ class SnapshotPolicy:
     least_deltas: int = 10
     """Minimum between snapshots, so that a small state is not copied after every few bytes of change."""
     latest_deltas: int = 200
-    """After so many, a batch waits for its snapshot: those written beside batches have fallen behind."""
+    """After so many, weighed alike, a batch waits for its snapshot: those written beside batches have fallen behind."""
     waited: int = 1 << 20
     """Below this size of a store, in bytes, its snapshot on a disk is there sooner than a thread would be."""
     beside: int = 32 << 20

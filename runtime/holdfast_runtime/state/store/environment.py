@@ -2,8 +2,9 @@
 
 LMDB's own lock can't tell processes of different pods apart, because each pod has its own process ids. So one process
 at a time may open, drop or rebuild a store: the one with the claim, a lock that the kernel releases when its process
-dies. A claim never waits: the scheduler retries. LMDB's lock file only protects the pages of a snapshot that another
-process writes (`snapshot_process`). LMDB and the disk report codes, while a user needs the task, the size and the cure.
+dies. A claim never waits: the scheduler retries. LMDB's lock file only protects the pages of a snapshot that is written
+beside batches, by a thread (`FrozenState`) or a process. LMDB and the disk report codes, while a user needs the task,
+the size and the cure.
 Must not know what a batch is, and must not swallow errors: whatever is not a known disk problem is raised unchanged.
 """
 
