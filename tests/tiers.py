@@ -9,6 +9,7 @@ import multiprocessing
 import subprocess
 import types
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 from pyspark.sql import SparkSession
@@ -23,8 +24,14 @@ def why_real(item: pytest.Item) -> str | None:
     assert isinstance(item, pytest.Function)
     fixtures = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 - pytest has no public way to what it will call
     roots = [item.obj, *(fixture.func for several in fixtures.values() for fixture in several)]
-    path = next(filter(None, (_path_to_start(root, set()) for root in roots)), None)
+    path = next(filter(None, map(_path_from, roots)), None)
     return None if path is None else " -> ".join(path)
+
+
+@cache
+def _path_from(root: object) -> list[str] | None:
+    """Most tests are examples of one function, and share fixtures: each is followed once."""
+    return _path_to_start(root, set())
 
 
 def _path_to_start(thing: object, visited: set[int]) -> list[str] | None:

@@ -23,6 +23,7 @@ from holdfast_runtime.driver.jumps import (
 )
 from holdfast_runtime.inspection.positions import AppPositions, PartitionPosition, StreamPositions
 from holdfast_runtime.loop.lost_positions import LostPosition, PositionTrouble, lost_error
+from holdfast_runtime.streams.kafka.admin.bounds import TopicBounds
 from holdfast_runtime.streams.log.embedded_log import EmbeddedLog, close_under
 from holdfast_runtime.streams.records import OffsetBounds, OffsetRange
 from tests.cli.conftest import Holdfast, Ran
@@ -191,7 +192,8 @@ def checkpoint(offsets: Offsets) -> Path:
     return query
 
 
-def test_brokers_that_are_away_leave_the_rest_to_be_seen(holdfast: Holdfast) -> None:
+def test_brokers_that_are_away_leave_the_rest_to_be_seen(holdfast: Holdfast, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(TopicBounds.__init__, "__defaults__", (1.0,))
     text = APP
     for old, new in KAFKA_TOO:
         text = text.replace(old, new.replace("PORT", str(free_ports(1)[0])))

@@ -1,6 +1,7 @@
 """The two logs of a run without a query of Spark's: what is planned and done, for the next attempt and for Spark."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,14 @@ def test_a_replayed_batch_is_done_under_its_own_number(tmp_path: Path) -> None:
     again.done()
     again.plan(SECOND)
     assert read_offset_log(tmp_path) == OffsetLogState(FIRST, SECOND)
+
+
+def test_no_batch_waits_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = begun(tmp_path)
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("a batch waits for the disk"))
+    log.plan(FIRST)
+    log.done()
+    assert read_offset_log(tmp_path) == OffsetLogState(FIRST)
 
 
 def test_a_driver_that_was_overtaken_plans_nothing(tmp_path: Path) -> None:

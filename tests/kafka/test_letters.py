@@ -13,6 +13,7 @@ import pytest
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_cli.main import main
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
+from holdfast_runtime.streams.kafka import topic_put_back
 from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.kafka.topic_put_back import opened_put_back
 from holdfast_runtime.streams.kafka.write.producer import TakenOverError
@@ -137,7 +138,10 @@ def test_what_a_dead_process_put_back_half_comes_once(failed: Failed, capsys: py
     failed.has_back(record(0))
 
 
-def test_an_unreachable_broker_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unreachable_broker_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_put_back, "_PATIENCE", 1.0)
     bootstrap = f"127.0.0.1:{free_ports(1)[0]}"
     assert main(["letters", write_app(bootstrap, tmp_path)]) == 2
     assert bootstrap in capsys.readouterr().err

@@ -70,9 +70,6 @@ class _Found:
 class QueryCopy:
     """The copy, as one attempt writes it."""
 
-    lasts_on_disk = False
-    """Whether the next attempt reads the directory itself."""
-
     def __init__(self, storage: Storage, directory: Path, epoch: int) -> None:
         """`directory`: where Spark will keep its checkpoint in this attempt; what is there is removed."""
         self._storage, self.directory, self._epoch = storage, directory, epoch
@@ -188,8 +185,6 @@ class QueryCopy:
 
 class SharedQuery:
     """Stands for `QueryCopy` if Spark's checkpoint is itself shared by all attempts: nothing needs to be copied."""
-
-    lasts_on_disk = True
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -2,9 +2,9 @@
 
     plan -> (the batch runs) -> done
 
-An entry is written once and whole, and synced where the next attempt reads it; the driver that finds it there was
-overtaken. That a batch is done need not outlive a crash: then it is run again, and finds what it has written. Must not
-run batches.
+An entry is written once and whole; the driver that finds it there was overtaken. It outlives its process, but need not
+outlive a power cut: elsewhere than on a laptop the next attempt reads a copy (`query_copy`). That a batch is done may
+be lost: then it is run again, and finds what it has written. Must not run batches.
 """
 
 import json
@@ -34,13 +34,9 @@ def overtaken() -> RetrySoonError:
 class QueryLog:
     """The logs in one directory, as one attempt writes them."""
 
-    def __init__(self, query: Path, *, sync: bool = True) -> None:
-        """`sync`: whether a planned batch must be on the disk; the next attempt may read a copy elsewhere."""
+    def __init__(self, query: Path) -> None:
         self._query = query
-        self._offsets, self._commits = (
-            DirectoryStorage(query / "offsets", sync=sync),
-            DirectoryStorage(query / "commits", sync=False),
-        )
+        self._offsets, self._commits = (DirectoryStorage(query / log, sync=False) for log in ("offsets", "commits"))
         self._entry = -1
 
     def begin(self) -> OffsetLogState:
@@ -53,7 +49,7 @@ class QueryLog:
         return read_offset_log(self._query) or OffsetLogState(Offsets())
 
     def plan(self, offsets: Offsets) -> None:
-        """Make the next batch durable; raise `AttemptOvertakenError` if another attempt has planned it."""
+        """Note the next batch; raise `AttemptOvertakenError` if another attempt has planned it."""
         entry = self._entry + 1
         lines = (VERSION, _BEFORE_OFFSETS, json.dumps({"offsets": offsets.text()}, separators=(",", ":")))
         if self._offsets.write(str(entry), ["\n".join(lines).encode()]) is None:

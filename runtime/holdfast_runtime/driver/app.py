@@ -157,7 +157,7 @@ def _run_attempt(wiring: "_Wiring", outside: "_Outside") -> RunEnded:
             outside.listen(wiring.started(slot_placement, number))
             loop = wiring.loop(number, reading, query, job, _Beside(chores, files), outside)
             if questions is None:
-                return run_direct(QueryLog(query.directory, sync=query.lasts_on_disk), loop)
+                return run_direct(QueryLog(query.directory), loop)
             return run_query(questions, wiring.app.name, query.directory, loop)
 
 

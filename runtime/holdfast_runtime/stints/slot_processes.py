@@ -64,7 +64,7 @@ class SlotProcesses:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._waiting is not None:
-            self._waiting.end()
+            self._waiting.discard()
 
     def print_into(self, file: Path) -> None:
         """Let what functions print go into this file, begun anew; the one before is kept beside it."""
@@ -137,6 +137,11 @@ class _SlotHost:
         """Why it has ended, unless because its slots did."""
         code = self._process.poll()
         return JobFailedError(f"its process ended with exit code {code}; see {self._prints}") if code else None
+
+    def discard(self) -> None:
+        """End it at once: it has forked no slots."""
+        self._process.kill()
+        self._process.communicate()
 
     def end(self) -> None:
         """Wait for its end and that of its slots; end those that take too long."""

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from urllib.parse import quote
@@ -198,12 +199,7 @@ class EmbeddedLog:
         return open_partition(path, partition, map_size=meta.map_size, sync=self._sync)
 
     def _path(self, stream: str) -> Path:
-        name = quote(stream, safe="")
-        name = f"%2E{name[1:]}" if name.startswith(".") else name
-        if not 0 < len(name) <= _LONGEST_NAME:
-            message = f"{stream!r} can't be the name of a stream of the embedded log: its folder would be {name!r}"
-            raise StreamMissingError(message)
-        return self._directory / name
+        return self._directory / _folder_of(stream)
 
     def _create(self, path: Path, meta: StreamMeta) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -235,13 +231,13 @@ class EmbeddedLog:
 
     def _read_meta(self, path: Path) -> StreamMeta:
         try:
-            text = (path / _META).read_text(encoding="utf-8")
-            if (stored_format := json.loads(text)["format"]) == _FORMAT:
-                return StreamMeta(**unsealed(text))
+            meta = _meta_in((path / _META).read_text(encoding="utf-8"))
         except (OSError, ValueError, TypeError, LookupError) as error:
             message = f"{path} is not a stream of the embedded log: {_META} can't be read: {error}; bring it back"
             raise UserActionError(message, code="LogDamagedError") from error
-        message = f"{path} is in format {stored_format} of the embedded log; this release reads {_FORMAT}"
+        if isinstance(meta, StreamMeta):
+            return meta
+        message = f"{path} is in format {meta} of the embedded log; this release reads {_FORMAT}"
         raise UserActionError(message, code="LogDamagedError")
 
     @contextmanager
@@ -251,6 +247,23 @@ class EmbeddedLog:
         with (path / _LOCK).open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield path
+
+
+@lru_cache(maxsize=1_000)
+def _folder_of(stream: str) -> str:
+    name = quote(stream, safe="")
+    name = f"%2E{name[1:]}" if name.startswith(".") else name
+    if not 0 < len(name) <= _LONGEST_NAME:
+        message = f"{stream!r} can't be the name of a stream of the embedded log: its folder would be {name!r}"
+        raise StreamMissingError(message)
+    return name
+
+
+@lru_cache(maxsize=1_000)
+def _meta_in(text: str) -> StreamMeta | object:
+    """Return what a stream's file says, or its format if that is another one. Files are read each time, texts once."""
+    stored_format = json.loads(text)["format"]
+    return StreamMeta(**unsealed(text)) if stored_format == _FORMAT else stored_format
 
 
 def _write_meta(path: Path, meta: StreamMeta) -> None:
