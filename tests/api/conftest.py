@@ -20,7 +20,7 @@ from tests.chart.rights import OPERATOR, grant
 from tests.forked import ForkedProcess
 from tests.operator.apps import tree
 from tests.s3.fixtures import gateway
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 __all__ = ["gateway"]
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace"}
@@ -89,7 +89,7 @@ class Site:
             raise
         finally:
             process.kill()
-            process.wait(20)
+            process.wait(patience(20))
 
     def _told(self) -> str:
         """What may explain that something is not as it should be, the most telling last."""

@@ -22,6 +22,7 @@ from holdfast.protocol.pods import APP_DIRECTORY
 from tests.api.admin import Admin
 from tests.api.kubelet_node import node
 from tests.api.plane import Plane
+from tests.waiting import patience
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _PROTOCOL = "v4.channel.k8s.io"
@@ -67,7 +68,7 @@ def kubelet_exec(plane: Plane, admin: Admin, directory: Path, **variables: str) 
         for process in kubelet.processes:
             process.kill()
             with process:  # closes its pipes
-                process.wait(20)
+                process.wait(patience(20))
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -25,7 +25,7 @@ from tests.kafka.broker import free_ports
 from tests.waiting import patience
 
 _READY = 120.0
-_END = 20.0
+_END = patience(20)
 ADMIN = "admin"
 _GROUPS = {ADMIN: "system:masters"}
 # What others than the admin ask, whatever the answer: one line when it is answered, for a watch one when it begins too.
@@ -213,7 +213,7 @@ class Plane:
 
 def _answers(url: str, context: ssl.SSLContext | None) -> bool:
     try:
-        with urllib.request.urlopen(url, timeout=2, context=context) as answer:  # noqa: S310 - our own address
+        with urllib.request.urlopen(url, timeout=patience(2), context=context) as answer:  # noqa: S310 - our own address
             return bool(answer.status == 200)
     except urllib.error.HTTPError as refusal:
         refusal.close()  # or its socket is found open whenever garbage is collected, in whichever test

@@ -18,7 +18,7 @@ from tests.api.plane import Plane
 from tests.chart.rendered import rendered
 from tests.chart.rights import grant
 from tests.chart.test_rights import stranger
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 APPS = "limited"
 USER = f"system:serviceaccount:{APPS}:holdfast-app"
@@ -43,7 +43,7 @@ class Driver:
                 json=body,
                 headers=headers,
                 verify=str(self.plane.directory / "ca.crt"),
-                timeout=60,
+                timeout=patience(60),
             ).status_code
 
     def creates(self, name: str, **metadata: Any) -> bool:

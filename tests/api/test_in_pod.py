@@ -29,7 +29,7 @@ from tests.api.test_status import may
 from tests.cli.conftest import Ran
 from tests.engine.fed_tables import app, order, products
 from tests.engine.test_offset_log import done, planned
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 PODS_EXEC = {"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["get", "create"]}
 LOOKS = (
@@ -127,7 +127,7 @@ def test_a_followed_stream_ends_with_whoever_follows(cluster: Cluster, signals: 
             (remote,) = cluster.exec.processes
             assert remote.poll() is None
             tail.send_signal(signals)
-            assert tail.wait(20) == (0 if signals == signal.SIGINT else -signal.SIGKILL)
+            assert tail.wait(patience(20)) == (0 if signals == signal.SIGINT else -signal.SIGKILL)
         finally:
             tail.kill()
     wait_until(lambda: remote.poll() is not None, 20, "the command in the pod has ended")

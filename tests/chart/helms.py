@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.go_programs import Program, built
+from tests.waiting import patience
 
 _HERE = Path(__file__).parent
 
@@ -29,7 +30,7 @@ HELMS = {
     3: _program(3, **{"internal/version.version": "v3.19.0"}, **_FOR_KUBERNETES),
     4: _program(4, **{"internal/version.version": "v4.3.1"}),
 }
-_LIMIT = 180
+_LIMIT = patience(180)
 
 
 class HelmError(Exception):

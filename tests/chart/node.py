@@ -183,14 +183,14 @@ class Node:
         probe = container["readinessProbe"]["httpGet"]
         ports = {port["name"]: port["containerPort"] for port in container["ports"]}
         try:
-            return self._session.get(f"http://127.0.0.1:{ports[probe['port']]}{probe['path']}", timeout=5).ok
+            return self._session.get(f"http://127.0.0.1:{ports[probe['port']]}{probe['path']}", timeout=patience(5)).ok
         except requests.ConnectionError:
             return False
 
     def _end(self, uid: str) -> None:
         process = self._running.pop(uid).process
         process.kill()
-        process.wait(20)
+        process.wait(patience(20))
 
 
 def _said(deployment: Tree) -> bool:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tests.go_programs import Program, built
+from tests.waiting import patience
 
 PROMRULES = Program("promrules", Path(__file__).with_name("promrules"), ".")
-_LIMIT = 60
+_LIMIT = patience(60)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tests.chart.rendered import rendered
 from tests.chart.rights import Right, grant, granted
 from tests.chart.test_rights import refused, right_of, stranger
 from tests.operator.apps import tree
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 APPS = "apps"
 USER = f"system:serviceaccount:{APPS}:holdfast-app"
@@ -95,10 +95,10 @@ def test_spark_uses_what_the_chart_gives(
         path = f"{PODS.format(APPS)}/{EXECUTOR_POD}"
         admin.patch(f"{path}/status", {"status": {"phase": "Failed", "containerStatuses": [ended()]}})
         wait_until(lambda: not admin.get(path), 60, "Spark lets it go")
-        process.communicate("\n", timeout=60)
+        process.communicate("\n", timeout=patience(60))
     finally:
         process.kill()
-        process.wait(20)
+        process.wait(patience(20))
     assert process.returncode == 0, log.read_text()[-4000:]
     assert admin.items(SETS.format(APPS)) == []
     calls = plane.asked_by(USER)
@@ -128,7 +128,7 @@ def test_what_spark_is_refused_is_no_mistake_of_the_user(
         env=without_proxy(),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=patience(120),
         check=False,
     )
     admin.delete(f"{SETS.format(APPS)}/{left['metadata']['name']}")

@@ -13,7 +13,7 @@ from tests.api.programs import kubernetes
 from tests.chart.rendered import rendered
 from tests.go_programs import built
 from tests.operator.apps import tree
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ROLES = ("view", "edit", "admin")
@@ -39,7 +39,7 @@ def admin(plane: Plane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ad
             yield made
         finally:
             controllers.kill()
-            controllers.wait(20)
+            controllers.wait(patience(20))
 
 
 def summing_up(plane: Plane, log: Any) -> subprocess.Popen[bytes]:

@@ -346,7 +346,7 @@ def test_a_follower_that_is_closed_lets_go_of_every_log(capsys: Capture) -> None
     before = threading.active_count()
 
     def interrupted() -> AppPods:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + patience(20)
         while "x" not in capsys.readouterr().out and time.monotonic() < deadline:
             time.sleep(0.01)
         raise KeyboardInterrupt

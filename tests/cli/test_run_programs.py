@@ -16,6 +16,7 @@ from holdfast_runtime.driver.metrics import MeasuredApp, MetricsServer, RunMetri
 from holdfast_runtime.progress import RunDraining
 from tests.cli.run_events import AT, ENDED, FIRST, STARTED, batches
 from tests.error_codes import has_code
+from tests.waiting import patience
 
 
 def test_names_and_values_of_events_in_json() -> None:
@@ -96,7 +97,7 @@ def test_every_event_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def scraped(metrics: RunMetrics) -> dict[str, float]:
     server = MetricsServer(metrics, "127.0.0.1", 0)
     try:
-        with urlopen(server.url, timeout=10) as answer:  # noqa: S310 - our own address
+        with urlopen(server.url, timeout=patience(10)) as answer:  # noqa: S310 - our own address
             text = answer.read().decode()
     finally:
         server.close()

@@ -14,9 +14,9 @@ import pytest
 from holdfast_cli.run import saved_files
 from holdfast_cli.run.saved_files import changed, run_again_when_saved, stamps
 from holdfast_runtime.driver.drain_request import DrainRequest
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
-DEADLINE = 30.0
+DEADLINE = patience(30)
 DRAINED, INTERRUPTED = 7, 130
 
 

@@ -13,11 +13,12 @@ from tests.cluster import docker
 from tests.cluster.folders import docker_data, logs
 from tests.cluster.programs import RUNC_FIT, compiled
 from tests.cluster.steps import ClusterError, step
+from tests.waiting import patience
 
 _PID = Path("/run/docker.pid")
 _SYS_RESOURCE = 24
-_START = 60.0
-_END = 60.0
+_START = patience(60)
+_END = patience(60)
 _FIT = "fit"
 _NEEDED = {
     "/proc/sys/net/ipv4/ip_forward": 1,

@@ -13,12 +13,13 @@ from tests.cluster.config import CONTROL_PLANE, MARK, NODES, made_as
 from tests.cluster.folders import NAME, home, kubeconfig
 from tests.cluster.programs import KIND, KUBECTL, compiled
 from tests.cluster.steps import ClusterError, Step, step
+from tests.waiting import patience
 
 _CONTROL_PLANE_SHARES = 8192
 """Of the processor, where each of the other nodes has 1024."""
 _CREATED = "300s"
 _READY = "300s"
-_ANSWER = 30.0
+_ANSWER = patience(30)
 
 
 def ensure_cluster(config: dict[str, Any]) -> None:

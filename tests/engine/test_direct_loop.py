@@ -24,10 +24,10 @@ from holdfast_runtime.loop.stopping import StopCondition, Totals
 from holdfast_runtime.progress import BatchWaiting, EndCause, Event, Progress, RunDraining
 from holdfast_runtime.slot.report import Failure, SlotReport, TaskReport
 from holdfast_runtime.streams.records import OffsetBounds
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 CLICKS = StreamPartition("clicks", 0)
-DEADLINE = 20.0
+DEADLINE = patience(20)
 
 
 @dataclass

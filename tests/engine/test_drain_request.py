@@ -7,9 +7,10 @@ import time
 
 from holdfast_runtime.driver.drain_request import DrainRequest
 from tests.forked import ForkedProcess
+from tests.waiting import patience
 
 SIGNALS = 5_000
-SECONDS = 30.0
+SECONDS = patience(30)
 
 
 def interrupted() -> None:

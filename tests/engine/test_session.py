@@ -21,6 +21,7 @@ def probed(data: Path, code: Path, **environment: str) -> "subprocess.CompletedP
         timeout=DEADLINE,
         check=False,
         env={name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+        | {"SPARK_SUBMIT_OPTS": os.environ["SPARK_SUBMIT_OPTS"]}
         | environment,
         cwd=data.parent,
     )

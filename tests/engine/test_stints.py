@@ -20,10 +20,10 @@ from holdfast_runtime.stints.slot_connections import DriverAddress, SlotConnecti
 from holdfast_runtime.stints.slot_processes import SlotProcesses
 from holdfast_runtime.stints.stints import Stints
 from tests.processes import parent_of
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 SLOTS = 3
-DEADLINE = 60.0
+DEADLINE = patience(60)
 
 
 class Told:

@@ -30,11 +30,11 @@ from confluent_kafka.admin import AdminClient
 
 from tests.cached import cache, locked
 from tests.kafka.reached import Reached
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 POM = Path(__file__).with_name("pom.xml")
 START_TIMEOUT = 90.0  # a loaded two-core machine with a cold disk needed 8 s
-STOP_TIMEOUT = 30.0
+STOP_TIMEOUT = patience(30)
 
 # C1 and the serial collector: a test broker lives for seconds, so what counts is how soon it answers.
 JVM = (

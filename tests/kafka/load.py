@@ -17,6 +17,7 @@ from holdfast_runtime.streams.kafka.client.errors import END_OF_PARTITION
 from tests.engine.runs import KEYS
 from tests.kafka.counted import Counted, produce
 from tests.kafka.reached import Reached
+from tests.waiting import patience
 
 _PER_SECOND = 160
 _TICK = 0.05
@@ -88,7 +89,7 @@ class Reader:
             {"bootstrap.servers": self._broker.bootstrap, **settings, "isolation.level": "read_committed"}
         )
         try:
-            open_ = set(consumer.list_topics(self._topic, timeout=30).topics[self._topic].partitions)
+            open_ = set(consumer.list_topics(self._topic, timeout=patience(30)).topics[self._topic].partitions)
             consumer.assign([TopicPartition(self._topic, one, self._positions.get(one, 0)) for one in open_])
             while open_:
                 message = consumer.poll(60)

@@ -15,6 +15,7 @@ from holdfast_runtime.streams.kafka.system import KafkaCluster
 from holdfast_runtime.streams.markers import AttemptId, AttemptSlot, Writes
 from holdfast_runtime.streams.records import HEADERS, Marker, written_batch
 from tests.kafka.reached import ANSWER_TIMEOUT, Reached
+from tests.waiting import patience
 
 
 def settings_of(bootstrap: str, **config: str) -> KafkaSettings:
@@ -125,7 +126,7 @@ def bytes_by_partition(broker: Reached, topic: str) -> dict[int, list[bytes]]:
     }
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, **settings, "isolation.level": "read_committed"})
     try:
-        known = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+        known = consumer.list_topics(topic, timeout=patience(30)).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in known])
         values_of: dict[int, list[bytes]] = {number: [] for number in known}
         open_ = set(known)

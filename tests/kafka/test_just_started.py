@@ -10,6 +10,7 @@ from holdfast_runtime.streams.kafka.client.questions import BrokerQuestions
 from holdfast_runtime.streams.kafka.client.settings import KafkaSettings
 from tests.forked import ForkedProcess
 from tests.operator.peers import FakeBroker, listening
+from tests.waiting import patience
 
 _METADATA, _UNKNOWN_TOPIC = 3, 3
 _BEFORE_CLIENT_ID = 8
@@ -48,4 +49,4 @@ def test_whoever_asks_a_broker_that_knows_none_goes_on() -> None:
         broker.brokers = [("127.0.0.1", listener.port)]
         process = ForkedProcess(ask_twice, listener.address)
         assert process.stdout.read() == "known\nwaits\n"
-        assert process.wait(30) == 0
+        assert process.wait(patience(30)) == 0

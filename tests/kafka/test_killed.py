@@ -12,6 +12,7 @@ from tests.forked import ForkedProcess
 from tests.kafka import writer
 from tests.kafka.broker import Broker
 from tests.kafka.sent import rows_of, seen_by_partition
+from tests.waiting import patience
 
 pytestmark = pytest.mark.kafka
 STEPS = ("transaction begun", "transaction filled", "transaction committed", "batch done")
@@ -22,7 +23,7 @@ BATCHES = 4 * KILLS
 
 
 def run(broker: Broker, app: str, number: int, folder: Path, die: str) -> int:
-    ended = ForkedProcess(writer.run, broker.bootstrap, app, number, folder, BATCHES, die).wait(120)
+    ended = ForkedProcess(writer.run, broker.bootstrap, app, number, folder, BATCHES, die).wait(patience(120))
     assert ended in (0, -signal.SIGKILL), "its trace is above"
     return ended
 

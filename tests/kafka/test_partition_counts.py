@@ -23,11 +23,11 @@ from holdfast.errors import UserActionError, WorldChangeError
 from holdfast_operator.brokers.partition_counts import BrokerLoginRefusedError, BrokerUnreachableError, read_counts
 from tests.error_codes import has_code
 from tests.kafka.broker import PASSWORD, USER, Broker, free_ports
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 pytestmark = pytest.mark.kafka
 
-ANSWER = 30.0  # for brokers that do answer: reached only when something is broken
+ANSWER = patience(30)  # for brokers that do answer: reached only when something is broken
 SILENCE = 1.0  # for those that do not
 
 

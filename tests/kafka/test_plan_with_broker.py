@@ -9,6 +9,7 @@ import pytest
 from holdfast_cli.main import main
 from tests.kafka.broker import PASSWORD, USER, Broker, free_ports
 from tests.kafka.test_partition_counts import allow_describe
+from tests.waiting import patience
 
 pytestmark = pytest.mark.kafka
 
@@ -55,7 +56,7 @@ def test_a_mistyped_input_is_named_with_the_nearest_topics(
     out = capsys.readouterr().out
     assert f"does not exist in system events; did you mean near.{command}.views or near.{command}.views-2" in out
     with broker.admin() as admin:
-        assert f"near.{command}.veiws" not in admin.list_topics(timeout=30).topics
+        assert f"near.{command}.veiws" not in admin.list_topics(timeout=patience(30)).topics
 
 
 def test_an_unreachable_broker_is_named_and_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

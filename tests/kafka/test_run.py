@@ -131,7 +131,7 @@ def test_a_topic_made_anew_or_shortened_stops_with_the_choice(broker: Broker, tm
         run.ended()
     with broker.admin() as admin:
         admin.delete_topics([counted.rows])[counted.rows].result(ANSWER_TIMEOUT)
-        wait_until(lambda: counted.rows not in admin.list_topics(timeout=30).topics, 30, "the topic is gone")
+        wait_until(lambda: counted.rows not in admin.list_topics(timeout=patience(30)).topics, 30, "the topic is gone")
     broker.create_topic(counted.rows, 2)
     counted.feed(2_000)
     with Run(app, tmp_path / "data", "--until-idle") as run:

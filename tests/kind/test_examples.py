@@ -21,7 +21,7 @@ from tests.kind.apps import App, small_runtime
 from tests.kind.images import Images
 from tests.kind.installed import Team
 from tests.kind.kafka import KindBroker
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 _VALUES: dict[str, Any] = {"STRING": "some text", "INT": 200, "BIGINT": 7, "TIMESTAMP": "2026-01-01T00:00:00Z"}
 _ROWS = 60.0
@@ -77,10 +77,10 @@ def test_an_example_runs_as_it_stands(
 def _forget(broker: KindBroker, name: str, topics: Collection[str]) -> None:
     """Delete what an earlier run on this cluster has left: examples keep their names, and a name has one owner."""
     with broker.admin() as admin:
-        broker_topics = admin.list_topics(timeout=30).topics
+        broker_topics = admin.list_topics(timeout=patience(30)).topics
         left = [topic for topic in broker_topics if topic in topics or topic.startswith((f"{name}.", f"{name}-"))]
         for done in (admin.delete_topics(left) if left else {}).values():
-            done.result(30)
+            done.result(patience(30))
 
 
 def _derived(cluster: Cluster, images: Images, name: str) -> str:

@@ -13,11 +13,11 @@ from tests.kafka.counted import Counted
 from tests.kind.apps import App, counted_app
 from tests.kind.fed import Fed
 from tests.kind.installed import Team
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 _ENDED = 120.0
 _STILL = 10.0
-_LOOK = 60.0
+_LOOK = patience(60)
 
 
 def test_a_good_app_becomes_ready_and_its_output_is_right(app: App, counted: Counted) -> None:

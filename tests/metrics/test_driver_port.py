@@ -9,6 +9,7 @@ import pytest
 from holdfast_runtime.driver.__main__ import serve_metrics
 from tests.kafka.broker import free_ports
 from tests.metrics.served import driver_metrics
+from tests.waiting import patience
 
 
 def test_metrics_are_served_where_the_variable_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,7 +18,7 @@ def test_metrics_are_served_where_the_variable_says(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("HOLDFAST_POD_IP", "127.0.0.1")
     with ExitStack() as stack:
         serve_metrics(driver_metrics(), stack)
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=patience(10)) as answer:
             assert 'holdfast_attempt{app="ad-clicks",run="1"} 3.0' in answer.read().decode()
 
 

@@ -160,7 +160,7 @@ def test_no_process_is_left_when_the_operator_dies(how: signal.Signals) -> None:
         wait_until(lambda: len(_sandboxes(child.pid)) == 3, 20, "both lanes have their workers")
         left = _sandboxes(child.pid)
         child.send_signal(how)
-        child.wait(20)
+        child.wait(patience(20))
         wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in left), 20, "they end")
     finally:
         child.kill()

@@ -22,6 +22,7 @@ from holdfast.placement.metadata_store import VersionConflictError
 from holdfast.placement.record_store import RecordStore
 from tests.forked import ForkedProcess
 from tests.placement.records import some
+from tests.waiting import patience
 
 KEYS = ("a", "a/b", "c")
 CALLS = ("write", "flush", "fsync", "replace", "unlink")
@@ -45,7 +46,7 @@ class Writer:
     ) -> None:
         if error is not None:
             self.kill()
-        self._process.wait(60)
+        self._process.wait(patience(60))
 
     def line(self) -> str:
         """The next thing it says; empty once it is gone."""
@@ -61,7 +62,7 @@ class Writer:
 
     def ended(self) -> int:
         """How it ended."""
-        return self._process.wait(60)
+        return self._process.wait(patience(60))
 
 
 def say(*words: object) -> None:

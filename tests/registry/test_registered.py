@@ -18,6 +18,7 @@ from holdfast_runtime.streams.registry.client import SchemaRegistry
 from holdfast_runtime.streams.registry.settings import RegistrySettings
 from holdfast_runtime.streams.stream_codecs import SchemaRecords, stream_codec
 from tests.registry.server import Apicurio
+from tests.waiting import patience
 
 LONG = {"name": "id", "type": "long"}
 AMOUNT = {"name": "amount", "type": "double"}
@@ -293,7 +294,7 @@ def test_files_that_a_schema_imports_come_with_it(proto_subject: Subject) -> Non
 def registered_with_reference(url: str, subject: str, text: str, name: str) -> int:
     reference = {"name": name, "subject": name, "version": 1}
     body: Any = {"schema": text, "schemaType": "PROTOBUF", "references": [reference]}
-    answer = requests.post(f"{url}/subjects/{subject}/versions", json=body, timeout=30)
+    answer = requests.post(f"{url}/subjects/{subject}/versions", json=body, timeout=patience(30))
     assert answer.ok, answer.text
     number: int = answer.json()["id"]
     return number

@@ -16,7 +16,7 @@ from holdfast_runtime.state.durable.storage import DirectoryStorage, Storage
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
 from tests.error_codes import has_code
 from tests.s3.gateway import Gateway
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 Files = dict[str, str]
 
@@ -263,7 +263,7 @@ class SlowLooks(ObjectStorage):
     answers: Event = field(default_factory=Event)
 
     def names_behind(self, name: str) -> list[str]:
-        assert self.answers.wait(20)
+        assert self.answers.wait(patience(20))
         return ObjectStorage.names_behind(self, name)
 
 

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from tests.simulation.lives import lived, planned
+from tests.waiting import patience
 
 SEED = int(os.environ.get("HOLDFAST_SEED", "1"))
 LIVES = int(os.environ.get("HOLDFAST_SIMULATED", "120"))
@@ -43,7 +44,7 @@ def test_a_life_is_the_same_when_it_is_lived_again() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=120,
+            timeout=patience(120),
         ).stdout
         for hashes in ("1", "4")
     )

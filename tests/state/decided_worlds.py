@@ -25,10 +25,11 @@ from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
 from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.streams.markers import is_written
 from holdfast_runtime.streams.records import Marker
+from tests.waiting import patience
 
 TASKS = ("a", "b")
 _QUOTA = 1 << 24
-_ANSWERS_WITHIN = 60.0
+_ANSWERS_WITHIN = patience(60)
 _MOST_TRIES = 50
 Step = Callable[[], None]
 

@@ -13,7 +13,7 @@ from holdfast_runtime.state.durable.storage import Chunk, DirectoryStorage
 from holdfast_runtime.state.errors import CheckpointUnavailableError
 from holdfast_runtime.state.store.directory import TaskIdentity
 from tests.state.places import Disk, InDeltas
-from tests.waiting import wait_until
+from tests.waiting import patience, wait_until
 
 TASKS = ("a", "b", "c")
 
@@ -39,7 +39,7 @@ class GatedStorage(DirectoryStorage):
         self.under_way.append(name)
         try:
             if name.startswith("delta-"):
-                assert self.gate.wait(60)
+                assert self.gate.wait(patience(60))
                 if self.root.name == self.refused:
                     message = "the disk is full"
                     raise CheckpointUnavailableError(message)

@@ -26,7 +26,7 @@ from tests.state.test_beside import at_work
 from tests.waiting import patience
 
 KILLS = 1000 if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else 64
-DEADLINE = 60.0
+DEADLINE = patience(60)
 
 
 def ended(directory: Path, *arguments: object) -> int:

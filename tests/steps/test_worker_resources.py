@@ -11,6 +11,7 @@ import pytest
 
 from holdfast_runtime.functions import WorkerSetUpError, worker_resource
 from holdfast_runtime.worker_resources import calling_functions, close_resources
+from tests.waiting import patience
 
 FIRST_TASK = """
 import os, signal
@@ -157,5 +158,7 @@ def test_a_function_without_yield_is_no_resource() -> None:
 @pytest.mark.parametrize(("set_up", "printed", "code"), [("client()", "open\nclose\n", 0), ("", "", -signal.SIGHUP)])
 def test_a_hangup_within_the_first_task_closes_too(set_up: str, printed: str, code: int) -> None:
     script = FIRST_TASK.replace("SET_UP", set_up)
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=patience(60), check=False
+    )
     assert (ended.stdout, ended.returncode, ended.stderr) == (printed, code, "")

@@ -15,6 +15,7 @@ from holdfast_cli.cluster.app import APPS
 from holdfast_cli.ui.looks import ClusterLooks
 from holdfast_cli.ui.server import PageServer, page_files
 from tests.ui.clusters import FakeCluster, whole_app
+from tests.waiting import patience
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def server() -> Iterator[PageServer]:
 def ask(server: PageServer, path: str, method: str = "GET", **headers: str) -> Heard:
     """Send this path as it is: no client would tidy it up first."""
     address = urlsplit(server.address)
-    connection = http.client.HTTPConnection(address.netloc, timeout=20)
+    connection = http.client.HTTPConnection(address.netloc, timeout=patience(20))
     connection.putrequest(method, path, skip_host="Host" in headers)
     for name, value in headers.items():
         connection.putheader(name.replace("_", "-"), value)

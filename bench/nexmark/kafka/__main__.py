@@ -39,6 +39,8 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
 STREAMS = ("q1", "q5", "q17", "q18", "q20")
 """Those that are natural in Kafka Streams: q8 joins by window, which it has not."""
 STREAMS_WAY = "Kafka Streams"
+JOINS = ("q8", "q20")
+"""Those in which Spark joins two streams: their state has three formats, of which the first is what it ships with."""
 COLUMNS = (PER_CPU, RATE, PER_BATCH, note("state MB", ",.1f"))
 LATENCY = tuple(map(note, ("p50 ms", "p99 ms", "events/s", "rows")))
 
@@ -87,9 +89,13 @@ class Given:
 
 def engines(name: str) -> Sequence[Engine]:
     """All who have an answer, exactly once but for stock, which comes first: ratios are to it."""
-    state = rocksdb(changelog=True) if QUESTIONS[name].state else {}
-    settings = {"settings": SAME | TUNED | state, "jars": jars("spark-kafka")}
-    made = [Engine("stock, at least once", "stock", settings, {"": {}})]
+    settings = SAME | TUNED | (rocksdb(changelog=True) if QUESTIONS[name].state else {})
+    spark_jars = jars("spark-kafka")
+    made = [Engine("stock, at least once", "stock", {"settings": settings, "jars": spark_jars}, {"": {}})]
+    if name in JOINS:
+        for number in ("3", "4"):
+            newer = settings | {"spark.sql.streaming.join.stateFormatVersion": number}
+            made.append(Engine(f"stock, joins of format {number}", "stock", {"settings": newer, "jars": spark_jars}))
     if name in STREAMS:
         often = {f", commits each {each} ms": {"commit": each} for each in ("100", "20")}
         made.append(Engine(STREAMS_WAY, "streams", {"jars": jars("kafka-streams"), "commit": "1000"}, often))
@@ -98,8 +104,13 @@ def engines(name: str) -> Sequence[Engine]:
     for store, options in flink.THROUGHPUT.items():
         choices = {"jars": flink_jars, "flink": options}
         made.append(Engine(f"Flink, {store}", "flink", choices, soon if store == "heap" else {}))
-    ours = {"app": tree_of(name), "master": f"local[{CORES}]"}
-    return [*made, Engine("Holdfast", "ours", ours, {"": {}})]
+    apps = {"Holdfast": name}
+    if name == "q20":
+        apps = {"Holdfast, a join within a minute as stock": "q20-join", "Holdfast, a table as Kafka Streams": name}
+    made += [
+        Engine(way, "ours", {"app": tree_of(app), "master": f"local[{CORES}]"}, {"": {}}) for way, app in apps.items()
+    ]
+    return made
 
 
 def main() -> None:
