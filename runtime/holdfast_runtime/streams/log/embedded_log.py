@@ -260,7 +260,7 @@ def _folder_of(stream: str) -> str:
 
 
 @lru_cache(maxsize=1_000)
-def _meta_in(text: str) -> StreamMeta | object:
+def _meta_in(text: str) -> object:
     """Return what a stream's file says, or its format if that is another one. Files are read each time, texts once."""
     stored_format = json.loads(text)["format"]
     return StreamMeta(**unsealed(text)) if stored_format == _FORMAT else stored_format
