@@ -59,6 +59,7 @@ images: $(STAMP)  ## build the container images (needs Docker, or root on Debian
 
 .PHONY: prepare
 prepare: $(STAMP)  ## fetch, compile and build what tests and a kind cluster need, without making one
+	$(BIN)/python -m tests.java_archive
 	$(BIN)/python -m tests.registry.server
 	$(BIN)/python -m tests.debian
 	$(BIN)/python -m tests.cluster prepare

@@ -42,3 +42,7 @@ def fast_start() -> str:
             partial.rename(archive)
     options = f"-XX:SharedArchiveFile={archive} {_SILENT} -XX:TieredStopAtLevel=1"
     return f'{options} -Dspark.executorEnv.JDK_JAVA_OPTIONS="{options}"'  # executors of their own read no others
+
+
+if __name__ == "__main__":
+    fast_start()

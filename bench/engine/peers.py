@@ -17,7 +17,8 @@ Every function is one measurement in a fresh process. What a peer gets, and why:
 - The totals are also shown as a native aggregation (`native`): what `transformWithState` costs beside it is Python's.
 - Windows: the native aggregation in append mode, without any Python, with RocksDB as above and with Spark's default, a
   map on the heap (`HDFSBackedStateStoreProvider`). The window is computed by Spark from the same column.
-- Joins: the native join of two streams, with watermarks on both and a range of time, so that rows leave the state.
+- Joins: the native join of two streams, with watermarks on both and a range of time, so that rows leave the state; also
+  in the formats of their state that Spark has, but does not ship with.
 - Restart: a built-in aggregation, not `transformWithState`, which would start Python on top. The checkpoint lies on the
   local disk and in the page cache, which flatters stock: elsewhere it comes from object storage.
 
@@ -58,6 +59,8 @@ ROCKSDB = {
     f"{STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{STATE}.rocksdb.trackTotalNumberOfRows": "false",
 }
+STORES = ("changelog off", "changelog on", "heap")
+JOIN_STORES = (*STORES, "changelog on, joins of format 3", "changelog on, joins of format 4")
 FILLING = {f"{STATE}.maintenanceInterval": "5s", "spark.sql.streaming.minBatchesToRetain": "2"}
 """Snapshots are made by the clock: while the state of the restart is made, it goes faster."""
 WARM = 2
@@ -90,10 +93,9 @@ def stateful(amounts: Amounts, *, changelog: bool, native: bool = False) -> Meas
 
 
 def deduplicate(events: Events, *, store: str) -> Measurement:
-    """`dropDuplicatesWithinWatermark`; `store`: RocksDB with or without changelog, or the heap."""
-    settings = {} if store == "heap" else rocksdb(changelog=store == "changelog on")
+    """`dropDuplicatesWithinWatermark`; `store`: one of `STORES`."""
     arguments = {"files": str(events.directory()), "warm": WARM, "rows": events.rows}
-    return _stock(f"dropDuplicatesWithinWatermark, {store}", "deduplicate", SAME | TUNED | settings, arguments)
+    return _stock(f"dropDuplicatesWithinWatermark, {store}", "deduplicate", SAME | TUNED | state_in(store), arguments)
 
 
 def lookup(sales: Sales, *, broadcast: bool) -> Measurement:
@@ -104,19 +106,17 @@ def lookup(sales: Sales, *, broadcast: bool) -> Measurement:
 
 
 def aggregate(visits: Visits, *, store: str) -> Measurement:
-    """Spark's own `groupBy(window, key)`, append mode; `store`: RocksDB with or without changelog, or the heap."""
-    settings = {} if store == "heap" else rocksdb(changelog=store == "changelog on")
+    """Spark's own `groupBy(window, key)`, append mode; `store`: one of `STORES`."""
     visits.directory()
     arguments = {"visits": asdict(visits), "warm": visits.filling + WARM}
-    return _stock(f"groupBy(window, key), {store}", "aggregate", SAME | TUNED | settings, arguments)
+    return _stock(f"groupBy(window, key), {store}", "aggregate", SAME | TUNED | state_in(store), arguments)
 
 
 def join(orders: Orders, kind: str, *, store: str) -> Measurement:
-    """Spark's own join of two streams, with a range of time; `store`: as above."""
-    settings = {} if store == "heap" else rocksdb(changelog=store == "changelog on")
+    """Spark's own join of two streams, with a range of time; `store`: one of `JOIN_STORES`."""
     orders.directory()
     arguments = {"orders": asdict(orders), "kind": kind, "warm": orders.filling + WARM}
-    return _stock(f"join, {store}", "join", SAME | TUNED | settings, arguments)
+    return _stock(f"join, {store}", "join", SAME | TUNED | state_in(store), arguments)
 
 
 def restart(rows: Rows, *, changelog: bool) -> Measurement:
@@ -128,6 +128,15 @@ def restart(rows: Rows, *, changelog: bool) -> Measurement:
         shutil.copytree(filled / "checkpoint", f"{scratch}/checkpoint", copy_function=os.link)
         arguments = {"files": str(rows.directory()), "checkpoint": f"{scratch}/checkpoint"}
         return _stock(f"stock, changelog {'on' if changelog else 'off'}", "restart", settings, arguments)
+
+
+def state_in(store: str) -> dict[str, str]:
+    """Settings of one of `JOIN_STORES`."""
+    if store == "heap":
+        return {}
+    format_number = store.partition("format ")[2]
+    newer = {"spark.sql.streaming.join.stateFormatVersion": format_number} if format_number else {}
+    return rocksdb(changelog=store.startswith("changelog on")) | newer
 
 
 def rocksdb(*, changelog: bool) -> dict[str, str]:

@@ -14,6 +14,7 @@ from functools import partial
 from bench.engine import holdfast, peers
 from bench.engine.data import Amounts, Clicks, Events, Orders, Rows, Sales, Visits
 from bench.engine.fresh import Measurement
+from bench.engine.peers import JOIN_STORES, STORES
 
 Way = Callable[[], Measurement]
 
@@ -53,7 +54,6 @@ LATENCY = (
 )
 THROUGHPUT = (RATE, CPU_PER_MILLION, PER_BATCH)
 SLOWEST = (*THROUGHPUT, Column("longest ms", lambda measurement: 1e3 * max(measurement.batches)))
-STORES = ("changelog off", "changelog on", "heap")
 WINDOWS = (
     *SLOWEST,
     Column("to median", lambda measurement: max(measurement.batches) / statistics.median(measurement.batches), ".2f"),
@@ -119,7 +119,7 @@ def lookups(sales: Sales) -> Benchmark:
     return Benchmark(f"{sales.rows:,} rows/batch looked up in a table of {sales.names:,}", ways, SLOWEST)
 
 
-def joins(orders: Orders, kind: str, stores: Sequence[str] = STORES) -> Benchmark:
+def joins(orders: Orders, kind: str, stores: Sequence[str] = JOIN_STORES) -> Benchmark:
     """Two streams by id and time, with Spark's state in these stores."""
     ways: list[Way] = [partial(peers.join, orders, kind, store=store) for store in stores]
     ways.append(partial(holdfast.join, orders, kind))

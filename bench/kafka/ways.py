@@ -6,7 +6,7 @@ that were written are removed: the broker's disk is shared. Must not know how an
 """
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from bench.engine.data import MINUTE, Clicks, Orders, Visits
 from bench.engine.fresh import Measurement, measure
-from bench.engine.peers import SAME, TUNED, rocksdb
+from bench.engine.peers import SAME, TUNED, state_in
 from bench.kafka.given import PARTITIONS, Events, fill_clicks, fill_orders, fill_visits
 from bench.kafka.jars import jars
 from tests.kafka.broker import Broker
@@ -22,7 +22,11 @@ from tests.kafka.broker import Broker
 Work = Literal["stateless", "enrich", "lookup", "windowed-count", "join"]
 Delivery = Literal["ExactlyOnce", "AtLeastOnce"]
 HALF = 2
-STATEFUL: Sequence[Work] = ("enrich", "lookup", "windowed-count", "join")
+STORES: Mapping[str, str] = {
+    **dict.fromkeys(("enrich", "lookup", "windowed-count"), "changelog off"),
+    "join": "changelog off, joins of format 4",
+}
+"""What has state, and where stock keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +119,7 @@ def stock(workload: Given, *, static: bool = False) -> Measurement:
 
     `static`: names are joined as a static table, which each batch reads again.
     """
-    settings = SAME | TUNED | (rocksdb(changelog=False) if workload.work in STATEFUL else {})
-    more = {"settings": settings, "jars": jars("spark-kafka")}
+    more = {"settings": SAME | TUNED | state_in(STORES.get(workload.work, "heap")), "jars": jars("spark-kafka")}
     way = f"stock Spark{', static join' if static else ''}, at least once"
     return _measured(way, "stock", workload, {**more, "static": static})
 

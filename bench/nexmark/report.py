@@ -14,7 +14,7 @@ from ruamel.yaml import YAML
 
 from bench.engine import fresh
 from bench.engine.fresh import Measurement
-from bench.engine.peers import SAME, TUNED, rocksdb
+from bench.engine.peers import JOIN_STORES, SAME, STORES, TUNED, state_in
 from bench.engine.report import CPU_PER_MILLION, PER_BATCH, RATE, Benchmark, Column, Way, check, note, paired, show
 from bench.kafka.jars import jars
 from bench.nexmark.flink_sql import QUERIES
@@ -25,7 +25,8 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "nexmark"
 WARM = 2
 """Batches that don't count: the JVM compiles."""
 CORES = 2
-STORES = ("changelog off", "changelog on", "heap")
+JOINS = ("q3", "q8", "q20", "q20-join")
+"""Those in which Spark joins two streams."""
 PER_CPU = Column("events/CPU-s", lambda measurement: measurement.rows / measurement.cpu_seconds)
 COLUMNS = (
     RATE,
@@ -54,13 +55,12 @@ def holdfast(name: str, market: Market, *, keep_rows: bool) -> Measurement:
 
 def stock(name: str, market: Market, store: str, *, keep_rows: bool) -> Measurement:
     """The native query, with Spark's state in this store."""
-    settings = {} if store == "heap" or not QUESTIONS[name].state else rocksdb(changelog=store == "changelog on")
     request = {
         "query": name,
         "market": asdict(market),
         "warm": WARM,
         "kept": keep_rows,
-        "settings": SAME | TUNED | settings,
+        "settings": SAME | TUNED | (state_in(store) if QUESTIONS[name].state else {}),
     }
     way = f"stock, {store}" if QUESTIONS[name].state else "stock"
     return fresh.measure(way, "bench.nexmark.stock", request)
@@ -75,7 +75,8 @@ def flink(name: str, market: Market, *, keep_rows: bool) -> Measurement:
 def ways(name: str, market: Market, stores: Sequence[str], *, with_flink: bool, keep_rows: bool) -> list[Way]:
     """All who have an answer, stock first: ratios are to it."""
     question = QUESTIONS[name]
-    used = () if not question.stock else stores if question.state else stores[:1]
+    fitting = [store for store in stores if store in STORES or name in JOINS]
+    used = () if not question.stock else fitting if question.state else fitting[:1]
     peers: list[Way] = [partial(stock, name, market, store, keep_rows=keep_rows) for store in used]
     if with_flink and name in QUERIES:
         peers.append(partial(flink, name, market, keep_rows=keep_rows))
@@ -93,7 +94,7 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=20, help="batches of events, the first two not counted")
     parser.add_argument("--events", type=int, default=200_000, help="events of a batch")
     parser.add_argument("--rate", type=int, default=50_000, help="events in a second of event time")
-    parser.add_argument("--stores", nargs="+", choices=STORES, default=STORES, help="of stock's state")
+    parser.add_argument("--stores", nargs="+", choices=JOIN_STORES, default=JOIN_STORES, help="of stock's state")
     parser.add_argument("--without-flink", action="store_true", help="which takes half of the time")
     chosen = parser.parse_args()
     if unknown := [name for name in chosen.queries if name not in QUESTIONS]:

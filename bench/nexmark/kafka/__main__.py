@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.engine.fresh import Measurement, measure
-from bench.engine.peers import SAME, TUNED, rocksdb
+from bench.engine.peers import SAME, TUNED, state_in
 from bench.engine.report import PER_BATCH, RATE, Benchmark, Way, check, note, paired, show
 from bench.kafka.broker import BenchBroker
 from bench.kafka.jars import jars
@@ -24,7 +24,7 @@ from bench.nexmark.kafka import flink, latency
 from bench.nexmark.kafka.topics import fill
 from bench.nexmark.market import PARTS, Market, ends
 from bench.nexmark.questions import QUESTIONS
-from bench.nexmark.report import CORES, PER_CPU, tree_of
+from bench.nexmark.report import CORES, JOINS, PER_CPU, tree_of
 from tests.kafka.broker import Broker
 
 QUERIES: Mapping[str, tuple[str, ...]] = {
@@ -39,8 +39,6 @@ QUERIES: Mapping[str, tuple[str, ...]] = {
 STREAMS = ("q1", "q5", "q17", "q18", "q20")
 """Those that are natural in Kafka Streams: q8 joins by window, which it has not."""
 STREAMS_WAY = "Kafka Streams"
-JOINS = ("q8", "q20")
-"""Those in which Spark joins two streams: their state has three formats, of which the first is what it ships with."""
 COLUMNS = (PER_CPU, RATE, PER_BATCH, note("state MB", ",.1f"))
 LATENCY = tuple(map(note, ("p50 ms", "p99 ms", "events/s", "rows")))
 
@@ -89,13 +87,13 @@ class Given:
 
 def engines(name: str) -> Sequence[Engine]:
     """All who have an answer, exactly once but for stock, which comes first: ratios are to it."""
-    settings = SAME | TUNED | (rocksdb(changelog=True) if QUESTIONS[name].state else {})
-    spark_jars = jars("spark-kafka")
-    made = [Engine("stock, at least once", "stock", {"settings": settings, "jars": spark_jars}, {"": {}})]
+    stores = {"stock, at least once": "changelog on" if QUESTIONS[name].state else "heap"}
     if name in JOINS:
-        for number in ("3", "4"):
-            newer = settings | {"spark.sql.streaming.join.stateFormatVersion": number}
-            made.append(Engine(f"stock, joins of format {number}", "stock", {"settings": newer, "jars": spark_jars}))
+        stores |= {f"stock, joins of format {number}": f"changelog on, joins of format {number}" for number in (3, 4)}
+    made = [
+        Engine(way, "stock", {"settings": SAME | TUNED | state_in(store), "jars": jars("spark-kafka")}, {"": {}})
+        for way, store in stores.items()
+    ]
     if name in STREAMS:
         often = {f", commits each {each} ms": {"commit": each} for each in ("100", "20")}
         made.append(Engine(STREAMS_WAY, "streams", {"jars": jars("kafka-streams"), "commit": "1000"}, often))
