@@ -60,6 +60,7 @@ ROCKSDB = {
     f"{STATE}.rocksdb.trackTotalNumberOfRows": "false",
 }
 STORES = ("changelog off", "changelog on", "heap")
+"""Where stock keeps state: in RocksDB without or with changelog checkpoints, or on the heap."""
 JOIN_STORES = (*STORES, "changelog on, joins of format 3", "changelog on, joins of format 4")
 FILLING = {f"{STATE}.maintenanceInterval": "5s", "spark.sql.streaming.minBatchesToRetain": "2"}
 """Snapshots are made by the clock: while the state of the restart is made, it goes faster."""

@@ -55,11 +55,11 @@ def test_a_leader_that_is_busy_keeps_its_lease(site: Site) -> None:
 def test_a_busy_leader_without_its_lease_ends_with_an_event(site: Site) -> None:
     lease = f"{site.namespace}/operator"
     path = f"/apis/coordination.k8s.io/v1/namespaces/{site.namespace}/leases/operator"
-    with site.operator(die="busy:600", lease=lease, who="first") as first:
+    with site.operator(die="busy:60", lease=lease, who="first") as first:
         wait_until(lambda: holder(site) == "first", 30, "the first operator leads")
         site.apply(suspend=True)
         site.admin.patch(path, {"spec": {"holderIdentity": "thief"}})
-        assert first.wait(patience(HAND_OVER)) == 1
+        assert first.wait(HAND_OVER) == 1
     assert "thief holds it now, so this operator ends" in site.log.read_text()
     with site.operator(lease=lease, who="second"):
         site.until("Ready", "False", "Suspended")

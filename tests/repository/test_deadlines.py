@@ -39,6 +39,7 @@ LOOKED_INTO = re.compile(r"timeout=|monotonic\(|\.(?:join|result|wait)\(")
 A_PAUSE, A_BUILD = 2, 300
 """Seconds from which on it is a deadline, and from which on a limit of what only hangs."""
 EXEMPT = {
+    "tests/api/test_leader.py": "the seconds of a hand-over are a promise of the product",
     "tests/cluster/diagnosis.py": "what does not answer soon is left out of what is said of a failure",
     "tests/engine/test_chores.py": "`wait` returns how long to wait",
     "tests/waiting.py": "is where deadlines are made",

@@ -155,7 +155,7 @@ class Batches:
         return self._after(before)
 
     def run(self, offsets: Offsets, *, replay: bool) -> None:
-        """Run the batch that ends at these offsets, which are durable; `replay`: another attempt has planned it."""
+        """Run the batch that ends at these offsets, which are logged; `replay`: another attempt has planned it."""
         try:
             self._run(offsets, replay=replay)
         except WaitEndedError as error:
