@@ -54,7 +54,16 @@ def test_a_full_disk_names_task_and_cure_and_is_retried() -> None:
     assert isinstance(again.actions[0], StartDriver)
 
 
-@pytest.mark.parametrize(("failures", "seconds"), [(0, 5), (1, 10), (5, 160), (6, 300), (5000, 300)])
+def test_a_first_failure_of_what_had_begun_waits_for_nothing() -> None:
+    decision = decided(seen(app(started()), driver=driver(**FAILED), report=report()))
+    assert (decision.status.failures, decision.status.retry_at) == (1, None)
+    again = decided(seen(app(decision.status), driver=driver(**FAILED), report=report()))
+    assert [one.attempt for one in again.actions if isinstance(one, StartDriver)] == [2]
+    second = decided(seen(app(again.status), driver=driver(2, **FAILED), report=report(2)))
+    assert second.status.retry_at == "2027-01-15T08:00:05Z"
+
+
+@pytest.mark.parametrize(("failures", "seconds"), [(0, 5), (1, 5), (2, 10), (6, 160), (7, 300), (5000, 300)])
 def test_the_wait_doubles_up_to_the_longest(failures: int, seconds: int) -> None:
     decision = decided(seen(app(after(failures=failures)), driver=driver(**FAILED)))
     waiting = decided(seen(app(decision.status), driver=driver(**FAILED)))

@@ -199,7 +199,7 @@ class LocalState(SpecModel):
 
 
 class Backoff(SpecModel):
-    """How long to wait between failed attempts; doubled each time."""
+    """How long to wait between failed attempts, doubled each time; after a first one that had begun: not at all."""
 
     initial: Annotated[PositiveDuration, ChangeCost.LIVE] = "5s"
     """The first wait. Default: 5s."""

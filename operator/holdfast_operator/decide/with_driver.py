@@ -291,13 +291,18 @@ def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decisio
         rollback=rollback or case.status.rollback,
         failures=failures,
         restarts=min(LAST_ATTEMPT, (case.status.restarts or 0) + (1 if again or goes_back else 0)),
-        retry_at=stamp(case.now + _wait(case, failures)) if failed and not goes_back else None,
+        retry_at=stamp(case.now + wait) if failed and not goes_back and (wait := _wait(case, failures)) else None,
     )
     return replace(ended, goes_back=goes_back)
 
 
 def _wait(case: Case, failures: int) -> int:
-    """Return the wait: doubled with each consecutive failure up to the maximum, plus jitter to spread restarts."""
+    """Return the wait: doubled with each consecutive failure up to the maximum, plus jitter to spread restarts.
+
+    What had begun well and fails for the first time is killed rather than broken, so nothing is waited for.
+    """
+    if failures == 1 and case.begun:
+        return 0
     backoff = case.restart.backoff
-    wait = min(millis(backoff.max), millis(backoff.initial) * 2 ** min(failures - 1, _DOUBLINGS))
+    wait = min(millis(backoff.max), millis(backoff.initial) * 2 ** min(max(0, failures - 2), _DOUBLINGS))
     return int(wait * (1 + _JITTER * case.limits.jitter))
