@@ -51,7 +51,7 @@ test-pure: $(STAMP)  ## pure tests alone
 # Tests mostly wait for other processes: a third worker uses what two leave of two cores.
 .PHONY: test-real
 test-real: $(STAMP)  ## all other tests on real processes, Spark, Kafka, S3 and the API server
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "real and not smoke and not kind$(if $(SLOW), and not long)" --durations=40
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "real and not kind$(if $(SMOKE),, and not smoke)$(if $(SLOW), and not long)" --durations=40
 
 .PHONY: images
 images: $(STAMP)  ## build the container images (needs Docker, or root on Debian; a second call takes seconds)

@@ -75,13 +75,13 @@ class Life:
 
 
 _MORE_LIVES = {
+    "restarted on three slots": Life(slots=3, attempts=2),
     "moved": Life(attempts=2, disks_lost=True),
     "grown": Life(slots=3, grown=True),
 }
-"""`grown and moved` meets what they meet; each by itself says sooner which of both it was."""
+"""`grown and moved` meets what they meet, as do restarts of `dying` lives; each by itself says sooner what it was."""
 LIVES: Mapping[str, Life] = {
     "plain": Life(slots=1),
-    "restarted on three slots": Life(slots=3, attempts=2),
     "grown and moved": Life(slots=3, grown=True, attempts=2, disks_lost=True),
     **{f"dying {number}": Life(deaths=_DEATHS[number::_DYING]) for number in range(_DYING)},
     **(_MORE_LIVES if os.environ.get("HYPOTHESIS_PROFILE") == "soak" else {}),

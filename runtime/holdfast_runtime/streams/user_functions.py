@@ -34,6 +34,8 @@ class _AppModules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
 
     def __init__(self) -> None:
         self.files: dict[str, ModuleFile] = {}
+        self.executed: set[str] = set()
+        """The names of those that were ever loaded."""
 
     def find_spec(
         self,
@@ -56,6 +58,7 @@ class _AppModules(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def exec_module(self, module: ModuleType) -> None:
         file = self.files[module.__name__]
         setattr(module, _SOURCE, file)
+        self.executed.add(module.__name__)
         code = compile(file.text, file.path, "exec", dont_inherit=True)
         exec(code, module.__dict__)  # noqa: S102 - the user's own code, in the user's own pod
 
@@ -143,7 +146,9 @@ def _install(files: Mapping[str, ModuleFile]) -> None:
     _app_modules.files = dict(files)
     if _app_modules not in sys.meta_path:
         sys.meta_path.insert(0, _app_modules)
-    loaded = {name: module for name, module in list(sys.modules.items()) if hasattr(module, _SOURCE)}
+    loaded = {
+        name: sys.modules[name] for name in sorted(_app_modules.executed) if hasattr(sys.modules.get(name), _SOURCE)
+    }
     hidden = [name for name in files if name in sys.modules and name not in loaded and not _is_file(name, files[name])]
     stale = [name for name, module in loaded.items() if getattr(module, _SOURCE) != files.get(name)]
     # A module that imported a changed one holds its old functions, so all of them are loaded again.
