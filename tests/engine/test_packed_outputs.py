@@ -1,4 +1,4 @@
-"""What a task writes comes back from the bytes of its delta: each partition's records, in their order."""
+"""What a task writes, now and from the bytes of its delta: each partition's records, in their order."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.outputs import Outbox, OutputStream
-from holdfast_runtime.slot.packed_outputs import OutgoingRecords, pack_stream, unpack_outputs
+from holdfast_runtime.slot.packed_outputs import OutgoingRecords, OutgoingStreams, records_of
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import codec_for
 from holdfast_runtime.streams.records import HEADERS, WRITTEN, alike, no_rows, written_batch
@@ -31,24 +31,26 @@ def pairs_of(value: bytes | None) -> list[dict[str, Any]]:
 
 @given(st.lists(st.tuples(PLACED.filter(bool), st.booleans()), min_size=1, max_size=4))
 def test_each_partition_gets_its_records_in_order(drawn: list[tuple[Placed, bool]]) -> None:
-    content = pack_stream("out", [part(rows, headers=headers) for rows, headers in drawn])
+    outgoing = OutgoingStreams({"out": [part(rows, headers=headers) for rows, headers in drawn]})
     expected: dict[StreamPartition, list[tuple[Any, ...]]] = {}
     for rows, headers in drawn:
         for time, (number, key, value) in enumerate(rows):
             record = (key, value, time, pairs_of(value) if headers else None)
             expected.setdefault(StreamPartition("out", number), []).append(record)
-    unpacked: dict[StreamPartition, list[tuple[Any, ...]]] = {}
-    for partition, records in unpack_outputs({"out": content}):
-        columns = [column.to_pylist() for column in alike([records, WITH_HEADERS])[0].columns]
-        unpacked[partition] = list(zip(*columns, strict=True))
-    assert unpacked == expected
+    for outputs in (outgoing, dict(outgoing)):
+        written: dict[StreamPartition, list[tuple[Any, ...]]] = {}
+        for partition, records in records_of(outputs):
+            columns = [column.to_pylist() for column in alike([records, WITH_HEADERS])[0].columns]
+            written[partition] = list(zip(*columns, strict=True))
+        assert written == expected
+    assert list(records_of(outgoing)) == list(records_of(dict(outgoing)))
 
 
 def test_what_an_earlier_release_left_in_a_delta_is_written() -> None:
     records, sink = written_batch([b"k"], [b"v"], 7), pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, records.schema) as writer:
         writer.write_batch(records)
-    assert list(unpack_outputs({"out/3": sink.getvalue().to_pybytes()})) == [(StreamPartition("out", 3), records)]
+    assert list(records_of({"out/3": sink.getvalue().to_pybytes()})) == [(StreamPartition("out", 3), records)]
 
 
 def test_messages_lie_behind_the_rows_of_their_partitions() -> None:
@@ -59,7 +61,7 @@ def test_messages_lie_behind_the_rows_of_their_partitions() -> None:
     outbox.add(target, TimedRows(rows, pa.nulls(2, pa.int64())))
     outbox.say("out", (0, 1), b"behind")
     outbox.say("none", (), b"nobody")
-    values = {str(to): records.column("value").to_pylist() for to, records in unpack_outputs(outbox.packed())}
+    values = {str(to): records.column("value").to_pylist() for to, records in records_of(outbox.outgoing())}
     assert values == {
         "out/0": [b"before", b'{"k":"a"}', b'{"k":"b"}', b"behind"],
         "out/1": [b"behind"],

@@ -13,7 +13,7 @@ from holdfast.errors import UserActionError
 from holdfast.spec.streams import Stream
 from holdfast.tasks.partitions import StreamPartition
 from holdfast_runtime.slot.outputs import Outbox, OutputStream, fitting
-from holdfast_runtime.slot.packed_outputs import unpack_outputs
+from holdfast_runtime.slot.packed_outputs import records_of
 from holdfast_runtime.steps.timed_rows import TimedRows
 from holdfast_runtime.streams.codecs import DEAD_LETTER_SCHEMA, codec_for
 from holdfast_runtime.streams.record_columns import MetadataColumns
@@ -43,7 +43,7 @@ def rows_of(rows: list[dict[str, Any]]) -> TimedRows:
 def sent(outbox: Outbox, stream: str) -> list[dict[str, Any]]:
     schema = {"out": SCHEMA, "broken": DEAD_LETTER_SCHEMA}[stream]
     rows: list[dict[str, Any]] = []
-    for partition, records in unpack_outputs(outbox.packed()):
+    for partition, records in records_of(outbox.outgoing()):
         if partition.stream == stream:
             rows += codec_for("json", schema).decode(records.column("value")).rows.to_pylist()
     return rows
@@ -129,7 +129,7 @@ def test_any_dead_letter_fits_or_the_limit_is_said(most: int, value: bytes, key:
     except UserActionError as error:
         assert "raise the limit of the stream that takes dead letters" in str(error)
         return
-    ((_, records),) = unpack_outputs(outbox.packed())
+    ((_, records),) = records_of(outbox.outgoing())
     assert records.schema == WRITTEN
     assert len(records.column("value")[0].as_py()) <= most
     (dead_letter,) = codec.decode(records.column("value")).rows.to_pylist()
@@ -149,7 +149,7 @@ def test_headers_count_and_stay_with_their_record() -> None:
     outbox = Outbox(1, 7, READ)
     outbox.add(target, TimedRows(pa.RecordBatch.from_pylist(rows, schema), pa.nulls(4, pa.int64())))
     outbox.say("out", [0], b"told")
-    records = dict(unpack_outputs(outbox.packed()))[StreamPartition("out", 0)]
+    records = dict(records_of(outbox.outgoing()))[StreamPartition("out", 0)]
     assert records.column("value").to_pylist() == [b'{"k":"a"}', b'{"k":"c"}', b'{"k":"d"}', b"told"]
     assert records.column("headers").to_pylist() == [small, None, [], None]
     (letter,) = sent(outbox, "broken")

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from holdfast.errors import UserActionError
 from holdfast.spec.streams import Partitioner
 from holdfast.tasks.partitions import StreamPartition
-from holdfast_runtime.slot.packed_outputs import OutgoingRecords, pack_stream, unpack_outputs
+from holdfast_runtime.slot.packed_outputs import OutgoingRecords, OutgoingStreams, records_of
 from holdfast_runtime.slot.reading.user_records import payload_of, record_times, with_heads
 from holdfast_runtime.steps.tables.kept_table import GONE
 from holdfast_runtime.steps.timed_rows import TimedRows
@@ -271,9 +271,9 @@ class Outbox:
         count = len(partitions)
         self._put(stream, written_batch([None] * count, [message] * count, self._now), np.array(partitions, np.int64))
 
-    def packed(self) -> dict[str, bytes]:
-        """Return stream -> its records as bytes."""
-        return {stream: pack_stream(stream, parts) for stream, parts in sorted(self._parts.items())}
+    def outgoing(self) -> OutgoingStreams:
+        """Return all that was added, by stream and partition."""
+        return OutgoingStreams(self._parts)
 
     def _put(self, stream: str, records: pa.RecordBatch, partitions: Numbers) -> None:
         if records.num_rows:
@@ -311,7 +311,7 @@ def write(
     """Write the outputs of tasks, by their markers, unless already written. `at` is called with each step."""
     writes: dict[StreamPartition, list[tuple[pa.RecordBatch, Marker]]] = {}
     for marker, outputs in outputs_by_marker.items():
-        for partition, records in unpack_outputs(outputs):
+        for partition, records in records_of(outputs):
             writes.setdefault(partition, []).append((records, marker))
     if writes:
         streams.write(sender, {partition: writes[partition] for partition in sorted(writes)}, at, decided)

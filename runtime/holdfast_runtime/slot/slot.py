@@ -30,7 +30,6 @@ from holdfast_runtime.slot.clock.clock_messages import outgoing_messages
 from holdfast_runtime.slot.clock.task_clock import ClockInput, StoredClock, advance_clock, clock_after, stopped_clock
 from holdfast_runtime.slot.kept_stores import KeptStores
 from holdfast_runtime.slot.outputs import write
-from holdfast_runtime.slot.packed_outputs import unpack_outputs
 from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskReport, TurnNote
 from holdfast_runtime.slot.slot_transaction import SlotTransaction
 from holdfast_runtime.slot.worker_tools import WorkerTools
@@ -284,12 +283,12 @@ class Slot:
         turn = self._turns[store.task]
         with self._phases.measured("encode"):
             outbox = self._shop.outbox(turn, self._plan.wall, rows, note)
-            outputs = outbox.packed()
-        in_log = {stream: content for stream, content in outputs.items() if self._shop.streams.in_log(stream)}
-        keep_outputs(store, turn.number, (str(partition) for partition, _ in unpack_outputs(in_log)))
+            outputs = outbox.outgoing()
+        in_log = (str(place) for place, _ in outputs.by_partition() if self._shop.streams.in_log(place.stream))
+        keep_outputs(store, turn.number, in_log)
         note.report.rows_out, note.report.unwritable = outbox.rows, outbox.unwritable
         note.report.expired = outbox.expired
-        sizes[store.task] = sum(map(len, outputs.values()))
+        sizes[store.task] = outputs.size
         return outputs
 
     def _tidied(self, part: TaskCommit, report: TaskReport) -> None:

@@ -185,7 +185,7 @@ def pack_delta(delta: Delta) -> PackedDelta:
     }
     state = _stream([list(zip(*rows, strict=True)) for rows in delta.tables.values()], about)
     stored = {} if delta.withheld else delta.outputs
-    outputs = _stream([[[name.encode() for name in stored], list(stored.values())]], {})
+    outputs = _stream([[[name.encode() for name in stored], list(stored.values())]], {}) if stored else _NO_OUTPUTS
     parts = (part for body in (state, outputs) for part in (len(body), hashlib.sha256(body).hexdigest().encode()))
     line = _LINE % (WITHHELD_FORMAT if delta.withheld else FORMAT, *parts)
     return PackedDelta(replace(delta, digest=_digest(line), size=len(state)), line, state, outputs)
@@ -234,6 +234,9 @@ def _stream(groups: list[list[Sequence[Any]]], about: dict[str, Any]) -> bytes:
         for batch in batches:
             stream.write_batch(batch)
     return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
+
+
+_NO_OUTPUTS = _stream([[]], {})
 
 
 def _groups(body: bytes) -> list[Any]:
