@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 from multiprocessing import AuthenticationError
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -86,6 +87,31 @@ def slots(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Stints]:
         staying.end()
 
 
+class DyingYoung:
+    """Lets the first slots that are forked die before they connect."""
+
+    def __init__(self, folder: Path, deaths: int) -> None:
+        self._folder, self._deaths = folder, deaths
+
+    def __call__(self, slot: int) -> Told:
+        """Begin."""
+        return Told(self._folder, slot)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Arrive where slots are forked from."""
+        self.__dict__.update(state)
+        forks, mark = list[None](), self._folder / "dying"
+        if mark.exists():
+            return
+        mark.touch()
+
+        def die() -> None:
+            if len(forks) <= self._deaths:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        os.register_at_fork(before=lambda: forks.append(None), after_in_child=die)
+
+
 def is_there(pid: int) -> bool:
     try:
         parent_of(pid)
@@ -124,6 +150,15 @@ def test_a_batch_is_asked_again_when_a_process_dies(slots: Stints) -> None:
     after = processes_of(slots, "die once in 1")
     assert after[1] != before[1]
     assert processes_of(slots, "2") == after
+
+
+@pytest.mark.parametrize("deaths", [1, SLOTS])
+def test_slots_that_die_before_they_connect_are_started_again(tmp_path: Path, deaths: int) -> None:
+    with SlotProcesses() as processes:
+        staying = Stints(SLOTS, processes.starting(SLOTS, DyingYoung(tmp_path, deaths)))
+        processes_of(staying, "1")
+        staying.end()
+    assert (tmp_path / "dying").exists()
 
 
 def test_a_batch_is_asked_again_when_a_slot_raises(slots: Stints) -> None:

@@ -1,9 +1,11 @@
 """The process from which the slots of a stint are forked: imports what they need, and waits for its order.
 
-It ends its slots if their driver is gone, however that ended. Must not know what slots do.
+It ends its slots if their driver is gone, however that ended, and if one of them dies on its way to the driver, which
+waits for all and would not see it. Must not know what slots do.
 """
 
 import gc
+import mmap
 import os
 import pickle
 import signal
@@ -14,7 +16,7 @@ from contextlib import suppress
 
 import holdfast_runtime.stints.staying_slot  # noqa: F401 - what slots need
 from holdfast_runtime.stints.slot_processes import ENDS_WITHIN, HostOrder, SlotsOrder
-from holdfast_runtime.stints.stints import stay
+from holdfast_runtime.stints.stints import SlotWork, stay
 
 
 def _main() -> None:
@@ -30,19 +32,28 @@ def _main() -> None:
     # What is imported lives as long as the processes, so garbage collection need not visit it.
     gc.collect()
     gc.freeze()
-    processes = [_forked(slots, slot) for slot in range(slots.count)]
+    arrived = mmap.mmap(-1, slots.count)
+    processes = {_forked(slots, slot, arrived): slot for slot in range(slots.count)}
     threading.Thread(target=_outlive_no_driver, daemon=True).start()
-    for process in processes:
-        with suppress(ChildProcessError):
-            os.waitpid(process, 0)
+    with suppress(ChildProcessError):
+        while processes:
+            process, _ = os.wait()
+            slot = processes.pop(process, None)
+            if slot is not None and not arrived[slot]:
+                os.killpg(0, signal.SIGKILL)
 
 
-def _forked(slots: SlotsOrder, slot: int) -> int:
-    """Return the process of a slot."""
+def _forked(slots: SlotsOrder, slot: int, arrived: mmap.mmap) -> int:
+    """Return the process of a slot, which notes when it has reached its driver."""
     if process := os.fork():
         return process
+
+    def begin(number: int) -> SlotWork:
+        arrived[number] = True
+        return slots.begin(number)
+
     try:
-        stay(slots.driver, slots.stint, slot, slots.begin)
+        stay(slots.driver, slots.stint, slot, begin)
     except BaseException:  # noqa: BLE001 - nobody else would say it
         traceback.print_exc()
     finally:
@@ -51,7 +62,7 @@ def _forked(slots: SlotsOrder, slot: int) -> int:
 
 def _outlive_no_driver() -> None:
     """End this process and its slots when the driver has gone; they notice by themselves, unless they are at work."""
-    sys.stdin.buffer.read()
+    os.read(sys.stdin.fileno(), 1)  # not through the buffer: Python would abort if it ended meanwhile
     threading.Event().wait(ENDS_WITHIN)
     os.killpg(0, signal.SIGKILL)
 
