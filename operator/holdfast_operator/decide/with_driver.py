@@ -276,6 +276,7 @@ def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decisio
     rollback = rollback_after(case, ending)
     goes_back = rollback is not None
     failures = 0 if goes_back else min(LAST_ATTEMPT, (case.status.failures or 0) + (1 if failed else 0))
+    wait = _wait(case, failures) if failed and not goes_back else 0
     conditions = not_ready(ending.reason, ending.message, moving=True)
     warning = ending.outcome not in (AttemptOutcome.COMPLETED, AttemptOutcome.DRAINED)
     ended = decision(
@@ -291,7 +292,7 @@ def _ended(case: Case, ending: AttemptEnding, uid: str | None = None) -> Decisio
         rollback=rollback or case.status.rollback,
         failures=failures,
         restarts=min(LAST_ATTEMPT, (case.status.restarts or 0) + (1 if again or goes_back else 0)),
-        retry_at=stamp(case.now + wait) if failed and not goes_back and (wait := _wait(case, failures)) else None,
+        retry_at=stamp(case.now + wait) if wait else None,
     )
     return replace(ended, goes_back=goes_back)
 
