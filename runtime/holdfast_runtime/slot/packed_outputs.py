@@ -53,6 +53,12 @@ class OutgoingStreams(Mapping[str, bytes]):
         """The bytes of the records."""
         return sum(records.nbytes for records, _ in self._streams.values())
 
+    def partitions(self) -> Iterator[StreamPartition]:
+        """Yield the partitions that get records."""
+        for name, (_, counts) in self._streams.items():
+            for number, _ in counts:
+                yield StreamPartition(name, number)
+
     def by_partition(self) -> Iterator[tuple[StreamPartition, pa.RecordBatch]]:
         """Yield each partition with its records."""
         for name, (records, counts) in self._streams.items():

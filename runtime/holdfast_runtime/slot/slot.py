@@ -284,7 +284,7 @@ class Slot:
         with self._phases.measured("encode"):
             outbox = self._shop.outbox(turn, self._plan.wall, rows, note)
             outputs = outbox.outgoing()
-        in_log = (str(place) for place, _ in outputs.by_partition() if self._shop.streams.in_log(place.stream))
+        in_log = (str(to) for to in outputs.partitions() if self._shop.streams.in_log(to.stream))
         keep_outputs(store, turn.number, in_log)
         note.report.rows_out, note.report.unwritable = outbox.rows, outbox.unwritable
         note.report.expired = outbox.expired
