@@ -1,13 +1,11 @@
 """Sorting and finding hashes: the loops, their twins and plain Python agree."""
 
-from random import Random
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from holdfast_runtime.columns.sorted_hashes import find_hashes, sort_hashes
+from holdfast_runtime.columns.sorted_hashes import find_hashes, find_places, sort_hashes
 
 few = st.integers(0, 7).map(lambda number: number * 0x1111111111111111)
 hash_lists = st.lists(st.integers(0, 2**64 - 1) | few, max_size=60)
@@ -47,6 +45,26 @@ def test_equal_hashes_are_paired_in_chunks_of_the_asked_size(held: list[int], so
 
 
 @pytest.mark.usefixtures("way")
+@shared_fixture
+@given(st.lists(st.tuples(hash_lists, hash_lists), min_size=1, max_size=5), hash_lists)
+def test_hashes_are_found_in_each_stretch(stretches: list[tuple[list[int], list[int]]], sought: list[int]) -> None:
+    """The first hashes of each stretch are not looked at."""
+    hashes, begins, ends = list[int](), list[int](), list[int]()
+    for passed_over, looked_at in stretches:
+        begins.append(len(hashes) + len(passed_over))
+        hashes += [*passed_over, *sorted(looked_at)]
+        ends.append(len(hashes))
+    places = find_places(
+        np.array(hashes, np.uint64),
+        np.array(begins, np.int64),
+        np.array(ends, np.int64),
+        np.array(sorted(sought), np.uint64),
+    )
+    expected = [place for begin, end in zip(begins, ends, strict=True) for place in range(begin, end)]
+    assert places.tolist() == [place for place in expected if hashes[place] in sought]
+
+
+@pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("many", [1, 100, 100_000])
 def test_few_and_many_wanted_hashes_are_found(many: int) -> None:
     random = np.random.default_rng(many)
@@ -57,15 +75,3 @@ def test_few_and_many_wanted_hashes_are_found(many: int) -> None:
     assert (matches.probes == np.flatnonzero(matching)).all()
     assert (matches.begins == np.searchsorted(held, sought[matching], "left")).all()
     assert (matches.ends == np.searchsorted(held, sought[matching], "right")).all()
-
-
-@given(hash_lists, hash_lists, st.randoms(use_true_random=False))
-def test_matches_are_the_same_among_matching_rows_alone(held: list[int], sought: list[int], random: Random) -> None:
-    rows, probes = np.sort(np.array(held, np.uint64)), np.sort(np.array(sought, np.uint64))
-    mask = np.array([random.random() < 0.7 for _ in sought], np.bool_)
-    matches = find_hashes(rows, probes).where(mask)
-    indices, compacted = matches.compact()
-    assert (np.diff(indices) > 0).all()
-    assert set(rows[indices]) == set(rows) & set(probes[mask])
-    pairs = [(probe, int(indices[row])) for chunk in compacted.pairs() for probe, row in zip(*chunk, strict=True)]
-    assert pairs == [pair for chunk in matches.pairs() for pair in zip(*chunk, strict=True)]

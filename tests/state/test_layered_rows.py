@@ -18,7 +18,7 @@ from holdfast_runtime.state.sorted import layered_rows, stored_pieces
 from holdfast_runtime.state.sorted.layered_rows import FAN_IN, PIECE_BYTES, PIECE_ROWS, LayeredRows
 from holdfast_runtime.state.sorted.stored_pieces import MARKED
 from tests.steps.accumulators.cuts import VALUES, exact
-from tests.steps.memory import T, views_that_end
+from tests.steps.memory import T, view_that_ends
 
 SCHEMA = pa.schema([("n", pa.int64())])
 TINY = (4, 1 << 20)
@@ -40,8 +40,8 @@ class MemoryTable:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self.rows.get(key) for key in keys]
 
-    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], T]) -> list[T]:
-        return views_that_end(self.rows, keys, view)
+    def view_many(self, keys: Sequence[bytes], view: Callable[[Sequence[Any]], T]) -> T:
+        return view_that_ends(self.rows, keys, view)
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         for key, value in zip(keys, values, strict=True):
@@ -144,7 +144,7 @@ class LayersAgainstLists(RuleBasedStateMachine):
         for bucket, rows in self.model.items():
             sought = sorted({hash_value for hash_value, _ in rows[::2]} | {7})
             numbers = defaultdict(list)
-            for piece, matches in self.layered.find(bucket, np.array(sought, np.uint64)):
+            for piece, matches in self.layered.find([bucket], np.array(sought, np.uint64)):
                 values = piece.rows["n"].to_pylist()
                 for indices, matched_indices in matches.pairs(5):
                     for index, other in zip(indices.tolist(), matched_indices.tolist(), strict=True):
@@ -173,7 +173,7 @@ def test_what_is_found_stays_when_the_view_has_ended(name: str) -> None:
     hashes = np.arange(rows.num_rows, dtype=np.uint64)
     layered = LayeredRows(MemoryTable(), rows.schema, as_they_are)
     layered.append(0, HashedRows(hashes, rows))
-    ((piece_rows, matches),) = layered.find(0, hashes[1:])
+    ((piece_rows, matches),) = layered.find([0], hashes[1:])
     assert piece_rows.hashes.tolist() == hashes[1:].tolist()
     assert exact(piece_rows.rows["value"].to_pylist()) == exact(rows["value"].to_pylist()[1:])
     assert [pair for chunk in matches.pairs() for pair in zip(*chunk, strict=True)] == [
@@ -210,7 +210,7 @@ def test_buckets_stay_at_few_runs_with_few_writes() -> None:
         layered.append(0, hashed([(int(one), 1) for one in random.integers(0, 2**64, 500, np.uint64)]))
         layered.tidy(0, 2_000)
         layered.purge()
-    pieces = list(layered.find(0, np.array([2**63], np.uint64)))
+    pieces = list(layered.find([0], np.array([2**63], np.uint64)))
     assert len(pieces) <= 3 * 2 * FAN_IN
     assert sum(len(chunk.hashes) for chunk in layered.read([0])) == 200_000
     assert table.written / (200_000 * 16) < 8
@@ -281,7 +281,7 @@ def test_a_mark_stays_with_its_row_through_all_merges(batches: list[tuple[list[i
     for hashes, chosen, budget in batches:
         layered = LayeredRows(table, SCHEMA, as_they_are, TINY, marked=True)
         layered.purge()
-        for piece_rows, _ in layered.find(0, FEW_HASHES):
+        for piece_rows, _ in layered.find([0], FEW_HASHES):
             indices = [index for index, n in enumerate(piece_rows.rows["n"].to_pylist()) if n in chosen]
             if indices:
                 layered.mark(piece_rows, np.array(indices))

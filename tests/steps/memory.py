@@ -10,14 +10,13 @@ from holdfast_runtime.steps.timed_rows import TimedRows
 T = TypeVar("T")
 
 
-def views_that_end(rows: Mapping[bytes, bytes], keys: Sequence[bytes], view: Callable[[bytes, Any], T]) -> list[T]:
-    """As a store views its own memory, which holds something else as soon as a value was looked at."""
-    views = []
-    for key in keys:
-        memory = bytearray(rows[key])
-        views.append(view(key, memoryview(memory)))
+def view_that_ends(rows: Mapping[bytes, bytes], keys: Sequence[bytes], view: Callable[[Sequence[Any]], T]) -> T:
+    """As a store views its own memory, which holds something else as soon as values were looked at."""
+    memories = [bytearray(rows[key]) for key in keys]
+    viewed = view([memoryview(memory) for memory in memories])
+    for memory in memories:
         memory[:] = b"\xa5" * len(memory)
-    return views
+    return viewed
 
 
 class MemoryTable:
@@ -31,8 +30,8 @@ class MemoryTable:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         return [self.rows.get(key) for key in keys]
 
-    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], T]) -> list[T]:
-        return views_that_end(self.rows, keys, view)
+    def view_many(self, keys: Sequence[bytes], view: Callable[[Sequence[Any]], T]) -> T:
+        return view_that_ends(self.rows, keys, view)
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         for key, value in zip(keys, values, strict=True):

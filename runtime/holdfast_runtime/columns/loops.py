@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-LOOPS_VERSION = 1
+LOOPS_VERSION = 2
 LIBRARY = Path(__file__).with_name("row_loops.so")
 
 _POINTER = ctypes.c_void_p
@@ -25,6 +25,7 @@ _ARGUMENTS = {
     "holdfast_hash_bytes": (_POINTER, _POINTER, _POINTER, _POINTER, _COUNT),
     "holdfast_order": (_POINTER, _COUNT, _POINTER, _POINTER, _POINTER, _POINTER),
     "holdfast_find": (_POINTER, _COUNT, _POINTER, _COUNT, _POINTER, _POINTER),
+    "holdfast_places": (_POINTER, _POINTER, _POINTER, _COUNT, _POINTER, _COUNT, _POINTER, _POINTER),
     "holdfast_equal_bytes": (_POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _POINTER, _COUNT, _POINTER),
 }
 

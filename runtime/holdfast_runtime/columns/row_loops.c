@@ -12,7 +12,7 @@
 #include <string.h>
 
 /* Whoever changes a function below counts this up, and LOOPS_VERSION of loops.py with it. */
-#define LOOPS_VERSION 1
+#define LOOPS_VERSION 2
 
 #define GOLDEN 0x9E3779B97F4A7C15ULL
 #define FIRST 0xFF51AFD7ED558CCDULL
@@ -133,6 +133,33 @@ void holdfast_find(const uint64_t *sorted, int64_t rows, const uint64_t *wanted,
         while (low < rows && sorted[low] == hash) low++;
         ends[i] = low;
     }
+}
+
+/* The places of `hashes` that hold a wanted one, and how many these are. Between `begins[i]` and `ends[i]` hashes ascend,
+ * as the wanted ones do; steps double as above. */
+void holdfast_places(const uint64_t *hashes, const int64_t *begins, const int64_t *ends, int64_t stretches,
+                     const uint64_t *wanted, int64_t many, int64_t *places, int64_t *count) {
+    int64_t all = 0;
+    for (int64_t stretch = 0; stretch < stretches; stretch++) {
+        int64_t low = begins[stretch], end = ends[stretch];
+        for (int64_t i = 0; i < many && low < end; i++) {
+            uint64_t hash = wanted[i];
+            int64_t step = 1, high = low;
+            while (high < end && hashes[high] < hash) {
+                low = high + 1;
+                high += step;
+                step *= 2;
+            }
+            if (high > end) high = end;
+            while (low < high) {
+                int64_t middle = low + (high - low) / 2;
+                if (hashes[middle] < hash) low = middle + 1;
+                else high = middle;
+            }
+            while (low < end && hashes[low] == hash) places[all++] = low++;
+        }
+    }
+    *count = all;
 }
 
 /* Whether the bytes of the rows `mine` of one column are those of the rows `theirs` of another. */

@@ -76,14 +76,6 @@ class HashMatches:
         left = mask[self.probes]
         return HashMatches(self.probes[left], self.begins[left], self.ends[left])
 
-    def compact(self) -> "tuple[Rows, HashMatches]":
-        """Return the indices of the sorted hashes that match, ascending, and the matches as ranges of these."""
-        fresh = np.ones(len(self.probes), np.bool_)
-        fresh[1:] = self.begins[1:] != self.begins[:-1]
-        lengths = self.counts[fresh]
-        begins = (np.cumsum(lengths) - lengths)[np.cumsum(fresh) - 1]
-        return spans(self.begins[fresh], lengths), HashMatches(self.probes, begins, begins + self.counts)
-
     def pairs(self, most: int = CHUNK) -> Iterator[tuple[Rows, Rows]]:
         """Yield all pairs (index of the probe hash, index of the sorted hash), at most `most` at a time."""
         before = np.concatenate([[0], np.cumsum(self.counts)])
@@ -111,6 +103,29 @@ def find_hashes(sorted_hashes: Words, probes: Words) -> HashMatches:
         )
     matching = np.flatnonzero(begins < ends)
     return HashMatches(matching, begins[matching], ends[matching])
+
+
+def find_places(hashes: Words, begins: Rows, ends: Rows, probes: Words) -> Rows:
+    """Return the places, ascending, of those of `hashes` that are among the ascending `probes`.
+
+    Hashes are looked at in stretches, each of which ascends: from the place `begins[i]` to before `ends[i]`.
+    """
+    library = loops()
+    if library is None:
+        looked_at = spans(begins, ends - begins)
+        first, behind = (probes.searchsorted(hashes[looked_at], side) for side in ("left", "right"))
+        return looked_at[first < behind]
+    hashes, probes = np.ascontiguousarray(hashes), np.ascontiguousarray(probes)
+    places, count = np.empty(len(hashes), np.int64), np.zeros(1, np.int64)
+    library.holdfast_places(
+        *(address(array) for array in (hashes, begins, ends)),
+        len(begins),
+        address(probes),
+        len(probes),
+        address(places),
+        address(count),
+    )
+    return places[: count[0]]
 
 
 def spans(starts: Rows, lengths: Rows) -> Rows:

@@ -81,8 +81,8 @@ class KeyValueTable(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of these keys, None for missing ones."""
 
-    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
-        """Return what `view` makes of each of these keys and its value, which is there and ends with the call."""
+    def view_many(self, keys: Sequence[bytes], view: Callable[[Sequence[Any]], _T]) -> _T:
+        """Return what `view` makes of the values of these keys, which are there and end with the call."""
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write these values; None deletes."""

@@ -48,11 +48,11 @@ class FarAheadRows:
 
 def far_ahead(times: pa.Int64Array, declared: EventTime | None, now: int) -> FarAheadRows:
     """Find rows too far ahead of the batch clock; none in a stream that declares no event time."""
-    if declared is None:
-        return FarAheadRows(np.empty(0, np.int64), _latest(times), lambda _: "")
+    latest = _latest(times)
+    if declared is None or latest is None or latest < now + millis(declared.max_ahead):
+        return FarAheadRows(np.empty(0, np.int64), latest, lambda _: "")
     beyond = pc.greater(times, micros(now + millis(declared.max_ahead))).fill_null(False)  # noqa: FBT003 - Arrow's own
     rows = np.flatnonzero(beyond.to_numpy(zero_copy_only=False))
-    believed = times.filter(pc.invert(beyond)) if len(rows) else times
 
     def reason(row: int) -> str:
         time = Micros(times[row].as_py())
@@ -61,7 +61,7 @@ def far_ahead(times: pa.Int64Array, declared: EventTime | None, now: int) -> Far
             f"eventTime.maxAhead is {declared.max_ahead}"
         )
 
-    return FarAheadRows(rows, _latest(believed), reason)
+    return FarAheadRows(rows, _latest(times.filter(pc.invert(beyond))), reason)
 
 
 def note_ahead(ahead: FarAheadRows, where: Callable[[int], str], report: TaskReport) -> None:

@@ -203,9 +203,9 @@ class SharedTable:
         """Return the values of these keys, None for missing ones; large ones as they are mapped."""
         return [self._get(key) for key in keys]
 
-    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
-        """Return what `view` makes of each of these keys and its value."""
-        return list(map(view, keys, self.get_many(keys)))
+    def view_many(self, keys: Sequence[bytes], view: Callable[[Sequence[Any]], _T]) -> _T:
+        """Return what `view` makes of the values of these keys."""
+        return view(self.get_many(keys))
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write these values; None deletes."""

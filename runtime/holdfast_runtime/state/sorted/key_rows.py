@@ -36,7 +36,7 @@ class SingleKey:
 
     def in_layers(self, layered: LayeredRows, bucket: int, before: int | None) -> Iterator[HashedRows]:
         """Yield the uncombined rows with this key in a bucket, of older layers first."""
-        for piece, matches in layered.find(bucket, self.hashes, before):
+        for piece, matches in layered.find([bucket], self.hashes, before):
             keys = KeyColumns.of(piece.rows.columns[: self.width], piece.rows.num_rows)
             for probes, indices in matches.pairs():
                 hits = indices[same_keys(self.values, probes, keys, indices)]

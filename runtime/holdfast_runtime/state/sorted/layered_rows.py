@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from holdfast_runtime.columns.hashed_rows import END_OF_HASHES, Combine, HashedRows, as_they_are
 from holdfast_runtime.columns.key_columns import Rows, Words
-from holdfast_runtime.columns.sorted_hashes import HashMatches
+from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
 from holdfast_runtime.state.sorted.bucket_layers import BucketLayers, Layer, LayerMerge, LayerPart, LayerPiece
 from holdfast_runtime.state.sorted.schema import LayeredSchema
 from holdfast_runtime.state.sorted.stored_pieces import KEY_LENGTH, SHIFT, PieceRows, StoredPieces, piece_key
@@ -63,8 +63,8 @@ class LayeredTable(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of these keys, None for missing ones."""
 
-    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
-        """Return what `view` makes of each of these keys and its value, which is there and ends with the call."""
+    def view_many(self, keys: Sequence[bytes], view: Callable[[Sequence[Any]], _T]) -> _T:
+        """Return what `view` makes of the values of these keys, which are there and end with the call."""
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
         """Write these values; None deletes."""
@@ -134,13 +134,18 @@ class LayeredRows:
             self.append(bucket, HashedRows(rows.hashes[indices], part))
         return distinct_buckets
 
-    def find(self, bucket: int, probes: Words, before: int | None = None) -> Iterator[tuple[PieceRows, HashMatches]]:
-        """Look up ascending hashes in a bucket; yield the rows that have one, older layers first, with the matches.
+    def find(
+        self, buckets: Sequence[int], probes: Words, before: int | None = None
+    ) -> Iterator[tuple[PieceRows, HashMatches]]:
+        """Look up ascending hashes in buckets; yield the rows that have one, and the matches.
 
-        `before`: only layers with a number below this one.
+        Rows of many small pieces come at once, and older ones first; those of an earlier one of `buckets` count as
+        older. `before`: only layers with a number below this one.
         """
-        for bounds in self._bounds(bucket, probes, before):
-            yield from self._pieces.find(bounds, probes)
+        for bounds in self._bounds(buckets, probes, before):
+            piece_rows = self._pieces.find(bounds, probes)
+            if piece_rows is not None:
+                yield piece_rows, find_hashes(piece_rows.hashes, probes)
 
     def pieces(
         self, bucket: int, before: int | None = None, span: tuple[int, int] = (0, END_OF_HASHES)
@@ -150,25 +155,28 @@ class LayeredRows:
         `before`: only layers with a number below this one. `span`: only pieces that may hold a hash from the first on
         and before the second, without rows before it.
         """
-        for bounds in self._bounds(bucket, None, before, span):
+        for bounds in self._bounds([bucket], None, before, span):
             for bound, piece in zip(bounds.values(), self._pieces.read([*bounds]), strict=True):
                 rows = piece.between(bound, END_OF_HASHES)
                 if len(rows.hashes):
                     yield rows
 
     def _bounds(
-        self, bucket: int, probes: Words | None, before: int | None, span: tuple[int, int] = (0, END_OF_HASHES)
+        self,
+        buckets: Sequence[int],
+        probes: Words | None,
+        before: int | None,
+        span: tuple[int, int] = (0, END_OF_HASHES),
     ) -> Iterator[dict[bytes, int]]:
         """Yield the keys of pieces with the hash from which on each is read: many small ones together, or a large one.
 
         `probes`: only pieces that may hold such a hash.
         """
-        bucket_layers = self._bucket_layers(bucket)
         bounds: dict[bytes, int] = {}
         rows = 0
-        for layer in bucket_layers.layers:
-            bound = max(bucket_layers.bound(layer), span[0])
-            for piece in layer.pieces if before is None or layer.number < before else ():
+        for part in self._parts(buckets, before):
+            layer, bound = part.layer, max(part.bound, span[0])
+            for piece in layer.pieces:
                 if piece.high < bound or piece.low >= span[1]:
                     continue
                 if probes is not None:
@@ -178,13 +186,22 @@ class LayeredRows:
                 if rows + piece.rows > PIECE_ROWS:
                     yield bounds
                     bounds, rows = {}, 0
-                bounds[piece_key(bucket, layer.number, piece.number)] = bound
+                bounds[piece_key(part.bucket, layer.number, piece.number)] = bound
                 rows += piece.rows
         yield bounds
 
+    def _parts(self, buckets: Iterable[int], before: int | None) -> list[LayerPart]:
+        """Return the layers of these buckets, older ones first; `before`: only those with a number below this one."""
+        parts: list[LayerPart] = []
+        for bucket in buckets:
+            bucket_layers = self._bucket_layers(bucket)
+            layers = (layer for layer in bucket_layers.layers if before is None or layer.number < before)
+            parts += bucket_layers.parts(bucket, layers)
+        return parts
+
     def mark(self, piece_rows: PieceRows, indices: Rows) -> None:
         """Set the marks of the rows at these indices of what `find` has yielded."""
-        self._pieces.mark(piece_rows.piece, piece_rows.indices[indices])
+        self._pieces.mark(piece_rows, indices)
 
     def read(
         self, buckets: Sequence[int], low: int = 0, before: int | None = None, combine: Combine | None = None
@@ -194,12 +211,7 @@ class LayeredRows:
         All rows with one hash are in the same chunk. Rows of an earlier one of `buckets` count as older. `before`: only
         layers with a number below this one. `combine`: combines rows instead of the function that merges use.
         """
-        parts: list[LayerPart] = []
-        for bucket in buckets:
-            bucket_layers = self._bucket_layers(bucket)
-            parts += bucket_layers.parts(
-                bucket, (layer for layer in bucket_layers.layers if before is None or layer.number < before)
-            )
+        parts = self._parts(buckets, before)
         while parts and low < END_OF_HASHES:
             rows, low = self._range(parts, low, combine or self.combine)
             if len(rows.hashes):

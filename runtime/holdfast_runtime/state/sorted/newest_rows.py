@@ -107,16 +107,17 @@ def find_newest(
     pieces: list[pa.RecordBatch] = []
     bucket_of: list[int] = []
     for bucket in buckets:
-        for piece, matches in layered.find(bucket, sought.hashes):
+        for piece, matches in layered.find([bucket], sought.hashes):
             piece_keys = KeyColumns.of(piece.rows.columns[:key_count], piece.rows.num_rows)
             for probe_indices, piece_rows in matches.pairs():
                 indices = sought.order[probe_indices]
                 hit = same_keys(keys, indices, piece_keys, piece_rows)
+                hit_keys, hit_rows = indices[hit], piece_rows[hit]
                 # Older layers come first, so the newest row of a key is the last that is found.
-                piece_of[indices[hit]], row_of[indices[hit]] = len(pieces), piece_rows[hit]
+                piece_of[hit_keys], row_of[hit_keys] = len(pieces), hit_rows
                 if deleted is not None:
-                    deletions = piece.rows.column(deleted).to_numpy(zero_copy_only=False)[piece_rows[hit]]
-                    piece_of[indices[hit][deletions]] = -1
+                    deletions = piece.rows.column(deleted).to_numpy(zero_copy_only=False)[hit_rows]
+                    piece_of[hit_keys] = np.where(deletions, -1, len(pieces))
             pieces.append(piece.rows)
             bucket_of.append(bucket)
     return FoundRows(schema, pieces, bucket_of, piece_of, row_of)

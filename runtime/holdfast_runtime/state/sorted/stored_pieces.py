@@ -1,8 +1,8 @@
 """The pieces of layers as a table stores them: each a value, with its marks in another one if rows are marked.
 
-Many small pieces are read in one call, which costs as much as one read of a small piece. Who looks for hashes gets a
-copy of the rows that have them: all else stays where it is, however large the piece. Must not know which pieces a layer
-has, nor when one is obsolete.
+Many small pieces are read in one call, which costs as much as one read of a small piece, and looked into as one. Who
+looks for hashes gets a copy of the rows that have them: all else stays where it is, however large the piece. Must not
+know which pieces a layer has, nor when one is obsolete.
 """
 
 import functools
@@ -13,11 +13,12 @@ from struct import Struct
 from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import Rows, Words
-from holdfast_runtime.columns.sorted_hashes import HashMatches, find_hashes
+from holdfast_runtime.columns.sorted_hashes import find_places, sort_hashes
 from holdfast_runtime.state.sorted.bucket_layers import LayerPiece
 
 PIECE: Final = b"p"
@@ -40,8 +41,8 @@ class PieceTable(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """Return the values of these keys, None for missing ones."""
 
-    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
-        """Return what `view` makes of each of these keys and its value, which is there.
+    def view_many(self, keys: Sequence[bytes], view: Callable[[Sequence[Any]], _T]) -> _T:
+        """Return what `view` makes of the values of these keys, which are there.
 
         A value is bytes or a view of them, which end with the call: nothing that refers to it may be returned.
         """
@@ -57,12 +58,21 @@ def piece_key(bucket: int, layer: int, piece: int) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class PieceRows(HashedRows):
-    """The rows of a stored piece that have one of the hashes looked for."""
+    """The rows of stored pieces that have one of the hashes looked for; of one hash, those of earlier pieces first."""
 
-    piece: bytes
-    """The key under which the piece is stored."""
-    indices: Rows
-    """The index of each row in the piece."""
+    pieces: Sequence[bytes]
+    """The keys of the pieces that were looked into."""
+    starts: Rows
+    """Where the rows of each piece begin, with the rows of all one behind the other."""
+    places: Rows
+    """Which of all these rows each row is."""
+
+    def by_piece(self, indices: Rows) -> Iterator[tuple[bytes, Rows, Rows]]:
+        """Yield each piece that has rows at these indices: its key, which of `indices` are of it, and where in it."""
+        piece_of = self.starts.searchsorted(self.places[indices], side="right") - 1
+        for number in np.unique(piece_of).tolist():
+            chosen = np.flatnonzero(piece_of == number)
+            yield self.pieces[number], chosen, self.places[indices[chosen]] - self.starts[number]
 
 
 class StoredPieces:
@@ -110,46 +120,61 @@ class StoredPieces:
                 stored = HashedRows(stored.hashes, self._with_marks(stored.rows, values[len(keys) + index]))
             yield stored
 
-    def find(self, bounds: Mapping[bytes, int], probes: Words) -> Iterator[tuple[PieceRows, HashMatches]]:
-        """Look up ascending hashes in these pieces; yield the rows that have one, piece by piece, with the matches.
+    def find(self, bounds: Mapping[bytes, int], probes: Words) -> PieceRows | None:
+        """Return the rows of these pieces that have one of these ascending hashes; None if there are none.
 
-        `bounds`: key of a piece -> the hash from which on it is read.
+        `bounds`: key of a piece -> the hash from which on it is read, older pieces first.
         """
-        for match in self._table.view_many([*bounds], lambda key, value: self._found(key, value, bounds[key], probes)):
-            if match is not None:
-                rows, matches = match
-                if self._marked:
-                    (bits,) = self._table.get_many([_mark_key(rows.piece)])
-                    rows = replace(rows, rows=self._with_marks(rows.rows, bits, rows.indices))
-                yield rows, matches
-
-    def _found(self, key: bytes, value: Any, bound: int, probes: Words) -> tuple[PieceRows, HashMatches] | None:
-        piece = _opened(value, self._stored)
-        first = int(probes.searchsorted(max(piece.hashes[0], np.uint64(bound)), side="left"))
-        last = int(probes.searchsorted(piece.hashes[-1], side="right"))
-        matches = find_hashes(piece.hashes, probes[first:last])
-        if not len(matches.probes):
+        if not bounds:
             return None
-        indices, matches = matches.compact()
-        rows = PieceRows(piece.hashes[indices], piece.rows.take(pa.array(indices)), key, indices)
-        return rows, matches.of(np.arange(first, last))
+        piece_rows = self._table.view_many([*bounds], lambda values: self._found(bounds, values, probes))
+        if piece_rows is None or not self._marked:
+            return piece_rows
+        marks = np.zeros(len(piece_rows.places), np.bool_)
+        for key, chosen, indices in piece_rows.by_piece(np.arange(len(marks))):
+            marks[chosen] = np.unpackbits(self._marks(key), bitorder="little")[indices]
+        rows = pa.RecordBatch.from_arrays([*piece_rows.rows.columns, pa.array(marks)], schema=self.schema)
+        return replace(piece_rows, rows=rows)
 
-    def _with_marks(self, rows: pa.RecordBatch, bits: bytes | None, indices: Rows | None = None) -> pa.RecordBatch:
-        """Return the rows of a piece, or those at these indices, with the column of their marks."""
+    def _found(self, bounds: Mapping[bytes, int], values: Sequence[Any], probes: Words) -> PieceRows | None:
+        pieces = [_opened(value, self._stored) for value in values]
+        ends = np.cumsum([len(piece.hashes) for piece in pieces])
+        starts = np.concatenate([[0], ends[:-1]])
+        begins = starts + [
+            int(piece.hashes.searchsorted(np.uint64(bound))) if bound else 0
+            for piece, bound in zip(pieces, bounds.values(), strict=True)
+        ]
+        hashes = pieces[0].hashes if len(pieces) == 1 else np.concatenate([piece.hashes for piece in pieces])
+        places = find_places(hashes, begins, ends, probes)
+        if not len(places):
+            return None
+        by_hash = sort_hashes(hashes[places])
+        splits = [0, *places.searchsorted(ends).tolist()]
+        parts = [
+            piece.rows.take(pa.array(places[first:last] - start))
+            for piece, start, (first, last) in zip(pieces, starts, itertools.pairwise(splits), strict=True)
+            if first < last
+        ]
+        rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts).take(pa.array(by_hash.order))
+        return PieceRows(by_hash.hashes, rows, [*bounds], starts, places[by_hash.order])
+
+    def _with_marks(self, rows: pa.RecordBatch, bits: bytes | None) -> pa.RecordBatch:
+        """Return the rows of a piece with the column of their marks."""
         assert bits is not None  # noqa: S101 - written with the piece
-        if indices is None:
-            marks = pa.Array.from_buffers(pa.bool_(), rows.num_rows, [None, pa.py_buffer(bits)])
-        else:
-            marks = pa.array(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")[indices].astype(np.bool_))
+        marks = pa.Array.from_buffers(pa.bool_(), rows.num_rows, [None, pa.py_buffer(bits)])
         return pa.RecordBatch.from_arrays([*rows.columns, marks], schema=self.schema)
 
-    def mark(self, key: bytes, indices: Rows) -> None:
-        """Set the marks of the rows at these indices of a piece."""
-        (value,) = self._table.get_many([_mark_key(key)])
-        assert value is not None  # noqa: S101 - written with the piece
-        bits = np.frombuffer(value, np.uint8).copy()
-        np.bitwise_or.at(bits, indices >> 3, np.uint8(1) << (indices & 7).astype(np.uint8))
-        self._table.put_many([_mark_key(key)], [bits.tobytes()])
+    def _marks(self, key: bytes) -> npt.NDArray[np.uint8]:
+        (bits,) = self._table.get_many([_mark_key(key)])
+        assert bits is not None  # noqa: S101 - written with the piece
+        return np.frombuffer(bits, np.uint8)
+
+    def mark(self, piece_rows: PieceRows, indices: Rows) -> None:
+        """Set the marks of the rows at these indices of what `find` has returned."""
+        for key, _, piece_indices in piece_rows.by_piece(indices):
+            bits = self._marks(key).copy()
+            np.bitwise_or.at(bits, piece_indices >> 3, np.uint8(1) << (piece_indices & 7).astype(np.uint8))
+            self._table.put_many([_mark_key(key)], [bits.tobytes()])
 
     def stored_keys(self, keys: Sequence[bytes]) -> list[bytes]:
         """Return all keys under which something of these pieces is stored."""

@@ -12,12 +12,12 @@ import errno
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 import lmdb
 
@@ -100,7 +100,6 @@ def _disk_error(directory: StoreDirectory, code: int, text: str) -> StoreFullErr
 
 
 Rows = list[tuple[bytes, bytes]]
-_T = TypeVar("_T")
 
 DATABASES = 2 * TABLES + 1
 """Each table with its undo, plus the head."""
@@ -155,17 +154,17 @@ class Environment:
         with typed_store_errors(self._directory):
             return dict(cursor.getmulti(keys))
 
-    def view(self, name: bytes, keys: Sequence[bytes], view: Callable[[bytes, memoryview], _T]) -> list[_T]:
-        """Return what `view` makes of each of these sorted keys and its value, which is there.
+    def views(self, name: bytes, keys: Sequence[bytes]) -> dict[bytes, memoryview]:
+        """Return the values of these sorted keys, which are there.
 
         A value is memory of the file, which means something else after the next commit, and is no memory once the
-        environment is closed: what `view` returns must not refer to it.
+        environment is closed: nothing that refers to it may be kept.
         """
         with typed_store_errors(self._directory):
             if self._viewing is None:
                 self._viewing = self._env.begin(buffers=True)
-            values = self._viewing.cursor(self._handles[name]).getmulti(keys)
-        return [view(key, value) for key, (_, value) in zip(keys, values, strict=True)]
+            rows = self._viewing.cursor(self._handles[name]).getmulti(keys)
+            return {key: value for key, (_, value) in zip(keys, rows, strict=True)}
 
     def scan(self, name: bytes, first: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield rows in key order from this key on, as of the last commit."""

@@ -133,9 +133,9 @@ class OfflineTable:
         """Return the values of these keys, None for missing ones."""
         return [self.store.get(self.name, key) for key in keys]
 
-    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
-        """Return what `view` makes of each of these keys and its value."""
-        return list(map(view, keys, self.get_many(keys)))
+    def view_many(self, keys: Sequence[bytes], view: Callable[[Sequence[Any]], _T]) -> _T:
+        """Return what `view` makes of the values of these keys."""
+        return view(self.get_many(keys))
 
     def scan(self, prefix: bytes = b"", start: bytes = b"", stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Return the rows in key order."""

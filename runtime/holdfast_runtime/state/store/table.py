@@ -119,15 +119,15 @@ class StateTable:
             return [stored[key] for key in key_list]
         return [written[key] if key in written else stored[key] for key in key_list]
 
-    def view_many(self, keys: Sequence[bytes], view: Callable[[bytes, Any], _T]) -> list[_T]:
-        """Return what `view` makes of each of these short keys and its value, which is there.
+    def view_many(self, keys: Sequence[bytes], view: Callable[[Sequence[Any]], _T]) -> _T:
+        """Return what `view` makes of the values of these short keys, which are there.
 
         Values are not remembered, and may end with the call: nothing that refers to one may be returned.
         """
         known = ChainMap(self._written, self._seen)
         stored = sorted(key for key in keys if key not in known)
-        views = dict(zip(stored, self._environment.view(self.database, stored, view), strict=True)) if stored else {}
-        return [views[key] if key in views else view(key, known[key]) for key in keys]
+        views = self._environment.views(self.database, stored) if stored else {}
+        return view([views[key] if key in views else known[key] for key in keys])
 
     def get_arrow(self, keys: Keys) -> pa.Array:
         """Return the values of these keys as a binary array with nulls."""

@@ -24,7 +24,7 @@ from holdfast_runtime.state.sorted.stored_pieces import MARKED, PieceRows
 from holdfast_runtime.steps.context import KeyValueTable
 from holdfast_runtime.steps.joins.join_plan import TIME, JoinPlan
 from holdfast_runtime.steps.joins.pairing import Bounds, by_time, pairs
-from holdfast_runtime.steps.joins.side_rows import SideRows
+from holdfast_runtime.steps.joins.side_rows import SideRows, Times
 
 _LEAST_WIDTH = micros(1000)
 """A batch over a long time should not make a bucket for each of its rows."""
@@ -35,7 +35,7 @@ _GONE = b"g"
 
 @dataclass(frozen=True, slots=True)
 class Nominees:
-    """Waiting rows of one piece that have the hashes of incoming ones, and may be close enough in time."""
+    """Waiting rows that have the hashes of incoming ones, and may be close enough in time."""
 
     piece_rows: PieceRows
     waiting_rows: SideRows
@@ -95,15 +95,10 @@ class SideBuffer:
             self._rebuilt(self.gone)
 
     def nominees(self, incoming: SideRows, bounds: Bounds) -> list[Nominees]:
-        """Return for each piece in which partners of the incoming rows may wait, where they are in it."""
-        before, after = bounds
+        """Return where partners of the incoming rows may wait."""
         nominees: list[Nominees] = []
-        for bucket in self._buckets():
-            start = bucket * self._width
-            near = np.flatnonzero((incoming.times >= start - after) & (incoming.times < start + self._width + before))
-            if not len(near):
-                continue
-            for piece_rows, matches in self._layered.find(bucket, incoming.hashes[near]):
+        for buckets, near in self._reached(incoming.times, bounds):
+            for piece_rows, matches in self._layered.find(buckets, incoming.hashes[near]):
                 waiting_rows, order = SideRows.of(piece_rows.hashes, piece_rows.rows, self._on), None
                 nominated = matches.of(near)
                 if (narrowed := by_time(incoming, waiting_rows, nominated, bounds)) is not None:
@@ -111,6 +106,23 @@ class SideBuffer:
                 if len(nominated.probes):
                     nominees.append(Nominees(piece_rows, waiting_rows, nominated, order))
         return nominees
+
+    def _reached(self, times: Times, bounds: Bounds) -> Iterator[tuple[list[int], Rows]]:
+        """Yield buckets in which partners of rows with these times may wait, each once, with the indices of those rows.
+
+        Buckets that may have some for all rows are yielded together.
+        """
+        before, after = bounds
+        for_all: list[int] = []
+        for bucket in self._buckets() if len(times) else ():
+            start = bucket * self._width
+            near = (times >= start - after) & (times < start + self._width + before)
+            if near.all():
+                for_all.append(bucket)
+            elif near.any():
+                yield [bucket], np.flatnonzero(near)
+        if for_all:
+            yield for_all, np.arange(len(times))
 
     def partners(
         self, incoming: SideRows, nominees: Iterable[Nominees], admitted: Mask, bounds: Bounds

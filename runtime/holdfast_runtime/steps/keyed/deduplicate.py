@@ -123,15 +123,14 @@ class DeduplicateStep:
     def _seen(self, rows: _Candidates, layered: LayeredRows) -> Mask:
         """Return for each index whether a row of its key, close enough in time, has passed in an earlier batch."""
         duplicates = np.zeros(len(rows.times), np.bool_)
-        for bucket in self._reached(rows.times, layered):
-            for piece, matches in layered.find(bucket, rows.grouped.hashes):
-                keys = KeyColumns.of(piece.rows.columns[:-1], piece.rows.num_rows)
-                times = piece.rows.column(_TIME).to_numpy()
-                for indices, piece_rows in matches.pairs():
-                    hit = same_keys(rows.keys, rows.grouped.order[indices], keys, piece_rows)
-                    if self._within is not None:
-                        hit &= np.abs(rows.times[indices] - times[piece_rows]) <= self._within
-                    duplicates[indices[hit]] = True
+        for piece, matches in layered.find(self._reached(rows.times, layered), rows.grouped.hashes):
+            keys = KeyColumns.of(piece.rows.columns[:-1], piece.rows.num_rows)
+            times = piece.rows.column(_TIME).to_numpy()
+            for indices, piece_rows in matches.pairs():
+                hit = same_keys(rows.keys, rows.grouped.order[indices], keys, piece_rows)
+                if self._within is not None:
+                    hit &= np.abs(rows.times[indices] - times[piece_rows]) <= self._within
+                duplicates[indices[hit]] = True
         return duplicates
 
     def _reached(self, times: Times, layered: LayeredRows) -> list[int]:

@@ -105,7 +105,7 @@ class PaneWindows:
     def _kept(self, layered: LayeredRows, pane: int, added: HashedRows) -> Iterator[HashedRows]:
         """Yield the partials of these keys, in the order of hashes, older layers first."""
         keys = self._partials.keys(added.rows)
-        for piece, matches in layered.find(pane, added.hashes):
+        for piece, matches in layered.find([pane], added.hashes):
             piece_keys = self._partials.keys(piece.rows)
             for added_rows, piece_rows in matches.pairs():
                 hit = same_keys(keys, added_rows, piece_keys, piece_rows)

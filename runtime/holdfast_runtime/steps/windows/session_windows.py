@@ -163,18 +163,17 @@ class SessionWindows:
         keys = self._partials.keys(over.rows)
         first, ends = _column(over.rows, FIRST), _column(over.rows, LAST) + self._gap
         later_ends = ends.copy()
-        for bucket in buckets if len(ends) else []:
-            for piece, matches in layered.find(bucket, over.hashes):
-                piece_keys = self._partials.keys(piece.rows)
-                begin, end = _column(piece.rows, FIRST), _column(piece.rows, LAST) + self._gap
-                for sessions, stretches in matches.pairs():
-                    hit = (
-                        (begin[stretches] < ends[sessions])
-                        & (first[sessions] < end[stretches])
-                        & (end[stretches] > ends[sessions])
-                    )
-                    hit[hit] = same_keys(keys, sessions[hit], piece_keys, stretches[hit])
-                    np.maximum.at(later_ends, sessions[hit], end[stretches[hit]])
+        for piece, matches in layered.find(buckets, over.hashes) if len(ends) else ():
+            piece_keys = self._partials.keys(piece.rows)
+            begin, end = _column(piece.rows, FIRST), _column(piece.rows, LAST) + self._gap
+            for sessions, stretches in matches.pairs():
+                hit = (
+                    (begin[stretches] < ends[sessions])
+                    & (first[sessions] < end[stretches])
+                    & (end[stretches] > ends[sessions])
+                )
+                hit[hit] = same_keys(keys, sessions[hit], piece_keys, stretches[hit])
+                np.maximum.at(later_ends, sessions[hit], end[stretches[hit]])
         return later_ends
 
     def _move(self, over: HashedRows, moved: Rows, ends: Times, layered: LayeredRows) -> None:
