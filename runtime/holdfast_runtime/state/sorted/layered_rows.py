@@ -38,6 +38,8 @@ FAN_IN = 6
 """How many layers of one level become one of the next."""
 PIECE_ROWS = 64 * 1024
 PIECE_BYTES = 4 << 20
+_LARGE = 12 * 1024
+"""To look for hashes in pieces of more rows together gains nothing: what is found is copied once more."""
 _TIDIED = 4
 """How many rows are merged for each that is appended: a row is merged once per level, and there are few levels."""
 _LEAST_TIDIED = 64 * 1024
@@ -183,11 +185,12 @@ class LayeredRows:
                     first = probes.searchsorted(np.uint64(max(piece.low, bound)), side="left")
                     if first == probes.searchsorted(np.uint64(piece.high), side="right"):
                         continue
-                if rows + piece.rows > PIECE_ROWS:
+                size = PIECE_ROWS if probes is not None and piece.rows > _LARGE else piece.rows
+                if rows + size > PIECE_ROWS:
                     yield bounds
                     bounds, rows = {}, 0
                 bounds[piece_key(part.bucket, layer.number, piece.number)] = bound
-                rows += piece.rows
+                rows += size
         yield bounds
 
     def _parts(self, buckets: Iterable[int], before: int | None) -> list[LayerPart]:

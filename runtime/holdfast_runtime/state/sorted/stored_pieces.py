@@ -138,25 +138,27 @@ class StoredPieces:
 
     def _found(self, bounds: Mapping[bytes, int], values: Sequence[Any], probes: Words) -> PieceRows | None:
         pieces = [_opened(value, self._stored) for value in values]
-        ends = np.cumsum([len(piece.hashes) for piece in pieces])
-        starts = np.concatenate([[0], ends[:-1]])
-        begins = starts + [
-            int(piece.hashes.searchsorted(np.uint64(bound))) if bound else 0
-            for piece, bound in zip(pieces, bounds.values(), strict=True)
+        ends = [*itertools.accumulate(len(piece.hashes) for piece in pieces)]
+        starts = [0, *ends[:-1]]
+        begins = [
+            start + (int(piece.hashes.searchsorted(np.uint64(bound))) if bound else 0)
+            for piece, start, bound in zip(pieces, starts, bounds.values(), strict=True)
         ]
         hashes = pieces[0].hashes if len(pieces) == 1 else np.concatenate([piece.hashes for piece in pieces])
-        places = find_places(hashes, begins, ends, probes)
+        places = find_places(hashes, np.array(begins), np.array(ends), probes)
         if not len(places):
             return None
-        by_hash = sort_hashes(hashes[places])
         splits = [0, *places.searchsorted(ends).tolist()]
         parts = [
             piece.rows.take(pa.array(places[first:last] - start))
             for piece, start, (first, last) in zip(pieces, starts, itertools.pairwise(splits), strict=True)
             if first < last
         ]
-        rows = parts[0] if len(parts) == 1 else pa.concat_batches(parts).take(pa.array(by_hash.order))
-        return PieceRows(by_hash.hashes, rows, [*bounds], starts, places[by_hash.order])
+        if len(parts) == 1:
+            return PieceRows(hashes[places], parts[0], [*bounds], np.array(starts), places)
+        by_hash = sort_hashes(hashes[places])
+        rows = pa.concat_batches(parts).take(pa.array(by_hash.order))
+        return PieceRows(by_hash.hashes, rows, [*bounds], np.array(starts), places[by_hash.order])
 
     def _with_marks(self, rows: pa.RecordBatch, bits: bytes | None) -> pa.RecordBatch:
         """Return the rows of a piece with the column of their marks."""
