@@ -105,8 +105,25 @@ void holdfast_order(const uint64_t *hashes, int64_t rows, uint32_t *order, uint6
     }
 }
 
-/* Where each wanted hash begins and ends in `sorted`; both ascend. Steps double from where the last one was found, so a
- * few wanted in many cost their logarithm, and as many wanted as there are cost one walk. */
+/* The first place from `low` on whose hash is not below this one, or `end`. Steps double, so a few wanted in many cost
+ * their logarithm, and as many wanted as there are cost one walk. */
+static inline int64_t first_from(const uint64_t *sorted, int64_t low, int64_t end, uint64_t hash) {
+    int64_t step = 1, high = low;
+    while (high < end && sorted[high] < hash) {
+        low = high + 1;
+        high += step;
+        step *= 2;
+    }
+    if (high > end) high = end;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (sorted[middle] < hash) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+/* Where each wanted hash begins and ends in `sorted`; both ascend. */
 void holdfast_find(const uint64_t *sorted, int64_t rows, const uint64_t *wanted, int64_t many, int64_t *begins,
                    int64_t *ends) {
     int64_t low = 0;
@@ -117,46 +134,22 @@ void holdfast_find(const uint64_t *sorted, int64_t rows, const uint64_t *wanted,
             ends[i] = ends[i - 1];
             continue;
         }
-        int64_t step = 1, high = low;
-        while (high < rows && sorted[high] < hash) {
-            low = high + 1;
-            high += step;
-            step *= 2;
-        }
-        if (high > rows) high = rows;
-        while (low < high) {
-            int64_t middle = low + (high - low) / 2;
-            if (sorted[middle] < hash) low = middle + 1;
-            else high = middle;
-        }
-        begins[i] = low;
+        begins[i] = low = first_from(sorted, low, rows, hash);
         while (low < rows && sorted[low] == hash) low++;
         ends[i] = low;
     }
 }
 
 /* The places of `hashes` that hold a wanted one, and how many these are. Between `begins[i]` and `ends[i]` hashes ascend,
- * as the wanted ones do; steps double as above. */
+ * as the wanted ones do. */
 void holdfast_places(const uint64_t *hashes, const int64_t *begins, const int64_t *ends, int64_t stretches,
                      const uint64_t *wanted, int64_t many, int64_t *places, int64_t *count) {
     int64_t all = 0;
     for (int64_t stretch = 0; stretch < stretches; stretch++) {
         int64_t low = begins[stretch], end = ends[stretch];
         for (int64_t i = 0; i < many && low < end; i++) {
-            uint64_t hash = wanted[i];
-            int64_t step = 1, high = low;
-            while (high < end && hashes[high] < hash) {
-                low = high + 1;
-                high += step;
-                step *= 2;
-            }
-            if (high > end) high = end;
-            while (low < high) {
-                int64_t middle = low + (high - low) / 2;
-                if (hashes[middle] < hash) low = middle + 1;
-                else high = middle;
-            }
-            while (low < end && hashes[low] == hash) places[all++] = low++;
+            low = first_from(hashes, low, end, wanted[i]);
+            while (low < end && hashes[low] == wanted[i]) places[all++] = low++;
         }
     }
     *count = all;
