@@ -66,8 +66,8 @@ class MemoryTable:
 
 @pytest.fixture(autouse=True)
 def viewed() -> Iterator[None]:
-    """No piece is so small that it is copied before anybody looks into it; one of three rows is looked into alone."""
-    with patch.object(stored_pieces, "_SMALL", -1), patch.object(layered_rows, "_LARGE", 2):
+    """No piece is so small that it is copied before anybody looks into it; one of four rows is looked into alone."""
+    with patch.object(stored_pieces, "_SMALL", -1), patch.object(layered_rows, "_LARGE", 3):
         yield
 
 

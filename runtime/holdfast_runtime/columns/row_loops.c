@@ -1,7 +1,7 @@
 /* The loops over single rows that stateful steps need, outside of Python and without the GIL: hashing keys, sorting
  * hashes, looking them up in each other, comparing the bytes of keys.
  *
- * Each has a twin in numpy that gives the same bits (hashing.py, searching.py); the twins say what is computed and why.
+ * Each has a twin in numpy that gives the same bits (key_columns.py, sorted_hashes.py); the twins say what is computed and why.
  * Built by hatch_build.py, called by loops.py.
  *
  * Must not allocate, wait or check: sizes are measured first, buffers are the caller's.
