@@ -7,6 +7,8 @@ not know how an engine works.
 import argparse
 import math
 import statistics
+import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -194,10 +196,12 @@ def growth() -> Mapping[str, Benchmark]:
 def paired(ways: Sequence[Way], runs: int) -> dict[str, list[Measurement]]:
     """Every way once per run, forwards and backwards in turn, so that a slow minute hits all alike."""
     measurements: dict[str, list[Measurement]] = {}
-    for run in range(runs):
-        for way in ways if run % 2 == 0 else reversed(ways):
-            measurement = way()
-            measurements.setdefault(measurement.way, []).append(measurement)
+    order = [way for run in range(runs) for way in (ways if run % 2 == 0 else reversed(ways))]
+    for number, way in enumerate(order, start=1):
+        began = time.monotonic()
+        measurement = way()
+        measurements.setdefault(measurement.way, []).append(measurement)
+        print(f"{number} of {len(order)}: {measurement.way}, {time.monotonic() - began:.0f} s", file=sys.stderr)
     return measurements
 
 
