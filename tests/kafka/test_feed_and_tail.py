@@ -26,6 +26,7 @@ from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.kafka.sent import bytes_by_partition
 from tests.kafka.test_interop import java, librdkafka
 from tests.registry.server import Apicurio
+from tests.waiting import patience
 
 pytestmark = pytest.mark.kafka
 
@@ -191,7 +192,7 @@ def test_too_large_lines_end_a_feed(shop: Shop) -> None:
 
 
 def test_a_system_that_is_away_hides_no_other(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TopicBounds.__init__, "__defaults__", (1.0,))  # seconds until a question is given up
+    monkeypatch.setattr(TopicBounds.__init__, "__defaults__", (patience(1.0),))
     shop.create("orders", 3)
     shop.feed("orders", ORDERS)
     code, out, err = shop.ran("streams")

@@ -19,6 +19,7 @@ from tests.error_codes import has_code
 from tests.kafka.broker import Broker, free_ports
 from tests.kafka.reached import ANSWER_TIMEOUT
 from tests.kafka.sent import Attempt, Worker, rows_of, seen, settings_of
+from tests.waiting import patience
 
 pytestmark = pytest.mark.kafka
 
@@ -58,7 +59,7 @@ def test_a_missing_topic_is_made_with_what_it_needs(broker: Broker, topics: Kafk
 def test_an_input_is_made_only_if_the_spec_says(
     broker: Broker, topics: KafkaTopics, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(KafkaTopics.__init__, "__defaults__", (0.5,))  # seconds of patience
+    monkeypatch.setattr(KafkaTopics.__init__, "__defaults__", (patience(0.5),))
     stream = {"system": "events", "partitions": 2, "schema": "k STRING"}
     spec = {
         "systems": [{"name": "events", "kafka": {"bootstrapServers": broker.bootstrap}}],

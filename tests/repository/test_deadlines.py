@@ -2,7 +2,8 @@
 
 Looked for are waits with a number of seconds, and moments that are so many seconds away, unless `patience` gave them. A
 number may be behind a constant, of the same module or of another one. Not looked at: pauses between two looks, and
-limits of builds, which only end what hangs.
+limits of builds, which only end what hangs. A patience of the product that a test shortens is a deadline too where a
+broker is to answer within it.
 """
 
 import ast
@@ -34,7 +35,9 @@ WAITS = frozenset(
 """Of calls by these names a `timeout` is a deadline."""
 PLACED = frozenset({"join", "result", "wait"})
 """Of these the only argument is one too."""
-LOOKED_INTO = re.compile(r"timeout=|monotonic\(|\.(?:join|result|wait)\(")
+BROKERS = frozenset({"broker", "shop"})
+"""Fixtures with a broker that answers."""
+LOOKED_INTO = re.compile(r"timeout=|monotonic\(|\.(?:join|result|wait)\(|__defaults__|PATIENCE")
 """Other modules wait for nothing, and need not be parsed."""
 A_PAUSE, A_BUILD = 2, 300
 """Seconds from which on it is a deadline, and from which on a limit of what only hangs."""
@@ -59,6 +62,22 @@ def fixed(text: str, constants: Mapping[str, float]) -> Iterator[tuple[int, floa
             seconds = numbers.get(waited.id) if isinstance(waited, ast.Name) else _number(waited)
             if seconds is not None and A_PAUSE <= seconds < A_BUILD:
                 yield waited.lineno, seconds
+
+
+def shortened(text: str) -> Iterator[int]:
+    """Yield the lines in which a test gives a broker that answers a fixed number of seconds for it."""
+    for test in ast.walk(ast.parse(text)):
+        if isinstance(test, ast.FunctionDef) and BROKERS & {argument.arg for argument in test.args.args}:
+            yield from (node.lineno for node in ast.walk(test) if isinstance(node, ast.Call) and _shortens(node))
+
+
+def _shortens(call: ast.Call) -> bool:
+    """Whether a call puts a number in place of a patience."""
+    if _name(call.func) != "setattr":
+        return False
+    *places, value = call.args
+    patience = any("PATIENCE" in ast.unparse(place) or "__defaults__" in ast.unparse(place) for place in places)
+    return patience and any(_number(part) is not None for part in (getattr(value, "elts", None) or [value]))
 
 
 def constants_of(text: str) -> dict[str, float]:
@@ -112,6 +131,12 @@ def test_no_deadline_is_the_same_on_every_machine() -> None:
         if str(path) not in EXEMPT and LOOKED_INTO.search(text)
         for line, seconds in fixed(text, constants)
     ] == []
+    assert [
+        f"{path}:{line}: write patience(...) for the seconds in which the broker is to answer"
+        for path, text in texts.items()
+        if LOOKED_INTO.search(text)
+        for line in shortened(text)
+    ] == []
 
 
 @pytest.mark.parametrize(
@@ -133,3 +158,11 @@ def test_a_fixed_deadline_shows(text: str) -> None:
 @pytest.mark.parametrize("text", ["process.wait(patience(20))", "waiting.wait(0.02)", "began = time.monotonic() - 20"])
 def test_what_is_no_fixed_deadline_does_not(text: str) -> None:
     assert [*fixed(text, {})] == []
+
+
+@pytest.mark.parametrize(("seconds", "lines"), [("(0.5,)", [2]), ("(patience(0.5),)", [])])
+def test_a_broker_has_as_long_to_answer_as_the_machine_needs(seconds: str, lines: list[int]) -> None:
+    text = f'def test(broker, monkeypatch):\n    monkeypatch.setattr(Topics.__init__, "__defaults__", {seconds})'
+    assert LOOKED_INTO.search(text)
+    assert [*shortened(text)] == lines
+    assert [*shortened(text.replace("broker", "address"))] == []
