@@ -5,15 +5,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from holdfast_runtime.state.durable.copy import COLLECT_STEPS, SNAPSHOT_STEPS, SnapshotPolicy
+from holdfast_runtime.state.durable.copy import BUNDLE_STEPS, COLLECT_STEPS, SNAPSHOT_STEPS, SnapshotPolicy
 from holdfast_runtime.state.durable.restore import RESTORE_STEPS
 from holdfast_runtime.state.shared.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import ALL_STEPS, Crashed, Lab, TestDriver
 from tests.apps.case import Case, Rows
 
-OFTEN = SnapshotPolicy(most_deltas=2, least_deltas=1)
-"""Snapshots after so few batches that short lives have them."""
-_RARE = (*SNAPSHOT_STEPS, *COLLECT_STEPS, *RESTORE_STEPS, *SHARED_STEPS)
+OFTEN = SnapshotPolicy(most_deltas=2, least_deltas=1, latest_deltas=1, bundled=0, most_bundles=1)
+"""Snapshots and bundles after so few batches that short lives have them, and within these."""
+_RARE = (*SNAPSHOT_STEPS, *BUNDLE_STEPS, *COLLECT_STEPS, *RESTORE_STEPS, *SHARED_STEPS)
 """Steps that not every batch has. Dying there later in a life is likelier to find them."""
 _DYING = 4
 """So many lives share all deaths: one dies twice a turn, each time elsewhere."""

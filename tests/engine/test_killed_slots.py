@@ -46,8 +46,8 @@ def forks(run: Run, options: tuple[str, str]) -> list[int]:
 
 
 def snapshots_by_threads() -> None:
-    """One is due every few batches, and each is written by a thread."""
-    SnapshotPolicy.__init__.__defaults__ = (4, 2, 1000, 0, 1 << 30)
+    """One or a bundle is due every few batches, and each is written by a thread."""
+    SnapshotPolicy.__init__.__defaults__ = (4, 2, 1000, 0, 1 << 30, 0, 2, 1 << 24)
 
 
 @pytest.mark.parametrize(("options", "then"), [(SPARK, HERE), (HERE, SPARK)], ids=["in Spark", "here"])

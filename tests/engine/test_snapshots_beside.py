@@ -25,7 +25,7 @@ WRITER = "holdfast_runtime.state.durable.snapshot_process"
 
 def snapshots_often() -> None:
     """One is due every few batches, and none is written within one unless another came to nothing."""
-    SnapshotPolicy.__init__.__defaults__ = (4, 2, 1000, 0, 0)
+    SnapshotPolicy.__init__.__defaults__ = (4, 2, 1000, 0, 0, 1 << 60, 0, 0)
 
 
 def tables(store: TaskStore) -> dict[str, dict[bytes, bytes]]:

@@ -161,7 +161,7 @@ def test_what_is_no_fixed_deadline_does_not(text: str) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "lines"), [("(0.5,)", [2]), ("(patience(0.5),)", [])])
-def test_a_broker_has_as_long_to_answer_as_the_machine_needs(seconds: str, lines: list[int]) -> None:
+def test_a_broker_may_take_as_long_as_the_machine_needs(seconds: str, lines: list[int]) -> None:
     text = f'def test(broker, monkeypatch):\n    monkeypatch.setattr(Topics.__init__, "__defaults__", {seconds})'
     assert LOOKED_INTO.search(text)
     assert [*shortened(text)] == lines

@@ -4,16 +4,8 @@ from io import BytesIO
 
 import pytest
 
-from holdfast_runtime.state.store.delta import (
-    Delta,
-    ObjectName,
-    delta_name,
-    listing,
-    obsolete,
-    pack_delta,
-    read_delta,
-    snapshot_name,
-)
+from holdfast_runtime.state.store.delta import Delta, pack_delta, read_delta
+from holdfast_runtime.state.store.object_names import ObjectName, delta_name, listing, obsolete, snapshot_name
 from tests.state.places import TASK
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from holdfast_runtime.state.commit import COMMIT_STEPS
-from holdfast_runtime.state.durable.copy import COLLECT_STEPS, SNAPSHOT_STEPS
+from holdfast_runtime.state.durable.copy import BUNDLE_STEPS, COLLECT_STEPS, SNAPSHOT_STEPS
 from holdfast_runtime.state.durable.restore import RESTORE_STEPS, restore
 from holdfast_runtime.state.store.task_store import TaskStore
 from tests.forked import ForkedProcess, children
@@ -134,6 +134,21 @@ def test_the_same_holds_for_deltas_in_a_changelog(logged: Path, undisturbed: Pat
     check(logged, 9)
 
 
+@pytest.mark.parametrize("occurrence", [1, 2, 4])
+@pytest.mark.parametrize("step", [*BUNDLE_STEPS, *SNAPSHOT_STEPS, *COLLECT_STEPS])
+def test_a_kill_beside_a_bundle_leaves_an_undisturbed_runs_state(
+    tmp_path: Path, undisturbed: Path, step: str, occurrence: int
+) -> None:
+    directory = tmp_path / "app"
+    worker.prepare(directory)
+    (directory / "beside").write_text("bundles within")
+    assert ended(directory, 1, 9, "fixed", step, occurrence) == -signal.SIGKILL
+    assert ended(directory, 2, 9, "fixed") == 0
+    assert worker.log(directory) == worker.log(undisturbed)
+    assert state(directory) == state(undisturbed)
+    check(directory, 9)
+
+
 @pytest.mark.parametrize("occurrence", [1, 2])
 @pytest.mark.parametrize("step", RESTORE_STEPS)
 def test_a_process_killed_in_a_restore_leaves_no_trusted_store(tmp_path: Path, step: str, occurrence: int) -> None:
@@ -164,12 +179,12 @@ def kill_at_any_moment(directory: Path, kills: int) -> None:
     for epoch in range(1, kills + 1):
         before = worker.last_done(directory)
         (directory / "beside").unlink(missing_ok=True)
-        if epoch % 2 == 0:
-            (directory / "beside").write_text("thread" if epoch % 4 else "process")
+        if mode := ("", "bundles", "thread", "bundles within", "process", "bundles", "", "thread")[epoch % 8]:
+            (directory / "beside").write_text(mode)
         process = worker.start(directory, epoch, last, "drawn")
         for _ in range(draw.randrange(1, 60)):
             assert process.stdout.readline()
-        if epoch % 4 == 0:
+        if mode == "process":
             beside += work_on(process, draw)
         moment = time.perf_counter() + draw.random() * 0.003
         while time.perf_counter() < moment:

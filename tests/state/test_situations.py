@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -282,8 +283,8 @@ def test_a_snapshot_is_due_by_deltas_or_by_bytes() -> None:
 @pytest.mark.parametrize(
     ("changed", "due"), [(0, 800), (0.01, 800), (0.0625, 400), (0.125, 200), (0.25, 100), (1, 100)]
 )
-def test_a_large_state_that_changes_little_is_copied_seldom(changed: float, due: int) -> None:
-    policy, size = SnapshotPolicy(), 1 << 30
+def test_a_state_that_changes_little_is_copied_seldom(changed: float, due: int) -> None:
+    policy, size = SnapshotPolicy(), 4 << 20
 
     def head(deltas: int) -> StoreHead:
         return StoreHead(deltas, -1, 1, snapshot=0, snapshot_bytes=size, delta_bytes=int(size * changed))
@@ -292,6 +293,19 @@ def test_a_large_state_that_changes_little_is_copied_seldom(changed: float, due:
     assert due / 2 <= first <= due
     late = next(deltas for deltas in range(2000) if policy.overdue(head(deltas)))
     assert late == 2 * due
+
+
+def test_a_large_state_is_copied_when_as_much_has_changed() -> None:
+    policy, size = SnapshotPolicy(), 1 << 30
+    head, bundles = StoreHead(0, -1, 1, snapshot=0, snapshot_bytes=size), 0
+    while policy.bundles(head):
+        head = replace(head, batch=head.batch + 1, delta_bytes=head.delta_bytes + (size >> 10))
+        if policy.due(head, "partition-0") and policy.bundles(head):
+            bundles += 1
+            head = replace(head, bundle=head.batch, bundles=bundles, bundled_bytes=head.delta_bytes)
+    assert head.batch == 1025
+    assert policy.due(replace(head, batch=head.batch + policy.least_deltas), "partition-0")
+    assert bundles == 1024 // 16, "of 16 MiB each"
 
 
 def test_what_a_restore_replays_counts_for_the_next_snapshot(disk: Disk) -> None:

@@ -37,8 +37,10 @@ EVERY = 4
 BESIDE = {
     "process": SnapshotPolicy(most_deltas=4, least_deltas=2, beside=0),
     "thread": SnapshotPolicy(most_deltas=4, least_deltas=2, waited=0),
+    "bundles": SnapshotPolicy(most_deltas=2, least_deltas=1, bundled=0, most_bundles=2),
+    "bundles within": SnapshotPolicy(most_deltas=1, least_deltas=1, latest_deltas=1, bundled=0, most_bundles=2),
 }
-"""Who writes every snapshot, where the directory has a file `beside` that names it."""
+"""Who writes every snapshot and bundle, where the directory has a file `beside` that names it."""
 QUOTA = 1 << 26
 Row = list[object]
 

@@ -34,7 +34,7 @@ from holdfast_runtime.job import BatchTexts, Job
 from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
 from holdfast_runtime.state.errors import EpochFencedError
 from holdfast_runtime.state.local_disk import on_local_disk
-from holdfast_runtime.state.store.delta import fence_name
+from holdfast_runtime.state.store.object_names import fence_name
 
 _NAME = re.compile(rf"(planned|done)-([0-9]{{20}})-({PADDED})|fence-({PADDED})")
 _HEADER = re.compile(rb"holdfast-query 1 sha256=([0-9a-f]{64})\n")

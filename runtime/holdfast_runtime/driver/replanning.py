@@ -178,7 +178,8 @@ class BatchRollback:
 
     def _is_in_state(self, task: str, turn: int, durable: DurableCopy) -> bool:
         """Return whether the turn is in the task's state, which is committed after the outputs."""
-        if any(snapshot.batch >= turn for snapshot in durable.listing().snapshots):
+        listing = durable.listing()
+        if any(named.batch >= turn for named in (*listing.snapshots, *listing.bundles)):
             return True
         store_directory = StoreDirectory(self._paths.state / directory_name(task), self._identity(task))
         with on_local_disk(f"the state of {store_directory.identity}", store_directory.path):

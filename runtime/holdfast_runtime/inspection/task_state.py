@@ -83,7 +83,7 @@ def _restored(
         StoreDirectory(path, durable.identity) if source.local is None else replace(source.local, path=path)
     )
     listing = durable.listing()
-    batches = [named.batch for named in (*listing.deltas, *listing.snapshots)]
+    batches = [named.batch for named in (*listing.deltas, *listing.bundles, *listing.snapshots)]
     batch = max(batches, default=0) if source.batch is None else source.batch
     restored = restore(durable, store_directory, batch)
     if restored is None:

@@ -8,13 +8,21 @@ from holdfast.errors import UserActionError
 from holdfast.suggest import near_miss
 from holdfast_runtime.slot.outputs import WRITE_STEPS
 from holdfast_runtime.state.commit import COMMIT_STEPS
-from holdfast_runtime.state.durable.copy import COLLECT_STEPS, SNAPSHOT_STEPS
+from holdfast_runtime.state.durable.copy import BUNDLE_STEPS, COLLECT_STEPS, SNAPSHOT_STEPS
 from holdfast_runtime.state.durable.restore import RESTORE_STEPS
 from holdfast_runtime.state.shared.shared_table import SHARED_STEPS
 
 DRIVER_STEPS = ("offsets durable", "slots done")
 """The driver's own steps in a batch: the planned offsets are durable; all slots are done, which is not noted yet."""
-TASK_STEPS = (*DRIVER_STEPS, *RESTORE_STEPS, *COMMIT_STEPS, *WRITE_STEPS, *SNAPSHOT_STEPS, *COLLECT_STEPS)
+TASK_STEPS = (
+    *DRIVER_STEPS,
+    *RESTORE_STEPS,
+    *COMMIT_STEPS,
+    *WRITE_STEPS,
+    *SNAPSHOT_STEPS,
+    *BUNDLE_STEPS,
+    *COLLECT_STEPS,
+)
 """The steps of every app with state."""
 ALL_STEPS = (*TASK_STEPS, *SHARED_STEPS)
 """Those of Broadcast tables too."""

@@ -1,17 +1,20 @@
 """The durable copy of one task: deltas, snapshots and fences, which survive the loss of disk, machine and process.
 
-There is one delta object per batch, and now and then a snapshot of the whole state. A restore takes the newest snapshot
-and the deltas after it. Fencing: an attempt first writes its fence, then looks for a delta of the batch; a writer first
-writes its delta, then looks for fences. Whichever comes second sees the other: either the older attempt is refused
-before its outputs are committed, or the newer one finds the older one's delta and takes the batch from it: it writes it
-once more under its own number, as the delta of a writer that is shut out may come at any time. Must not
-commit outputs or the local store: `commit` knows the order.
+There is one delta object per batch, and now and then a snapshot of the whole state. Of a large state that changes
+little, snapshots are rare: the deltas behind the last one become bundles, which cost what has changed. A restore takes
+the newest snapshot, and the bundles and deltas after it. Fencing: an attempt first writes its fence, then looks for a
+delta of the batch; a writer first writes its delta, then looks for fences. Whichever comes second sees the other:
+either the older attempt is refused before its outputs are committed, or the newer one finds the older one's delta and
+takes the batch from it: it writes it once more under its own number, as the delta of a writer that is shut out may come
+at any time. Must not commit outputs or the local store: `commit` knows the order.
 """
 
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import pairwise
 from urllib.parse import quote
 from zlib import crc32
 
@@ -21,24 +24,33 @@ from holdfast_runtime.state.durable.storage import Storage, obsolete_may_stay
 from holdfast_runtime.state.errors import DeltaDamagedError, EpochFencedError
 from holdfast_runtime.state.store.delta import (
     Delta,
-    Listing,
-    ObjectName,
+    DeltaColumns,
     PackedDelta,
     StoredDelta,
+    pack_bundle,
+    read_columns,
+    read_delta,
+)
+from holdfast_runtime.state.store.directory import TaskIdentity
+from holdfast_runtime.state.store.object_names import (
+    Listing,
+    ObjectName,
+    bundle_name,
     delta_name,
     fence_name,
     listing,
     obsolete,
-    read_delta,
     shutting_out,
     snapshot_name,
 )
-from holdfast_runtime.state.store.directory import TaskIdentity
 from holdfast_runtime.state.store.task_store import StoreHead, TaskStore
 
 CrashHook = Callable[[str], None]
 SNAPSHOT_STEPS = ("snapshot begun", "snapshot written", "snapshot noted")
+BUNDLE_STEPS = ("bundle begun", "bundle written", "bundle noted")
 COLLECT_STEPS = ("listed", "removed", "collected")
+READ_AHEAD = 8
+"""Deltas that are read at once, where an answer takes longer than a delta."""
 _LITTLE, _LEAST_WEIGHT = 4, 8
 """Below a fourth of a snapshot, its deltas count for less, down to an eighth."""
 
@@ -49,7 +61,11 @@ def _nothing(_: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPolicy:
-    """When a snapshot is due: weighs the deltas a restore would replay against the cost of writing a snapshot."""
+    """When a snapshot is due: weighs the deltas a restore would replay against the cost of writing a snapshot.
+
+    Where there are bundles, a change costs twice its delta more at most: in a bundle, and in the snapshot that is due
+    when as much has changed as it holds.
+    """
 
     most_deltas: int = 100
     least_deltas: int = 10
@@ -60,20 +76,36 @@ class SnapshotPolicy:
     """Below this size of a store, in bytes, its snapshot on a disk is there sooner than a thread would be."""
     beside: int = 32 << 20
     """From this size on, another process writes it."""
+    bundled: int = 8 << 20
+    """From this size of a snapshot on, the deltas behind it become bundles."""
+    most_bundles: int = 100
+    bundle_bytes: int = 16 << 20
+    """How many bytes of deltas make a bundle due, which is made in memory."""
 
     def due(self, head: StoreHead, task: str) -> bool:
-        """Whether a snapshot is due: after enough deltas, or once they outgrow the last snapshot.
+        """Whether a snapshot or a bundle is due: after enough deltas, or once they outgrow the last snapshot.
 
         Each task has its own limit in the upper half of the range; otherwise all tasks would write snapshots in one
         batch.
         """
         limit = self.most_deltas - crc32(task.encode()) % (self.most_deltas // 2 + 1)
-        outgrown = head.delta_bytes > max(head.snapshot_bytes, 1 << 20)
-        return _weight(head) >= limit or (head.deltas >= self.least_deltas and outgrown)
+        if self.bundles(head):
+            return head.deltas >= limit or head.delta_bytes - head.bundled_bytes >= self.bundle_bytes
+        much = _outgrown(head) or head.bundles >= self.most_bundles
+        return _weight(head) >= limit or (head.deltas >= self.least_deltas and much)
 
     def overdue(self, head: StoreHead) -> bool:
-        """Whether the batch has to wait for its snapshot."""
-        return _weight(head) >= self.latest_deltas
+        """Whether the batch has to wait for it."""
+        return (head.deltas if self.bundles(head) else _weight(head)) >= self.latest_deltas
+
+    def bundles(self, head: StoreHead) -> bool:
+        """Whether what is due is a bundle: a large state has changed by less than a snapshot would cost."""
+        large = head.snapshot is not None and head.snapshot_bytes >= self.bundled
+        return large and not _outgrown(head) and head.bundles < self.most_bundles
+
+
+def _outgrown(head: StoreHead) -> bool:
+    return head.delta_bytes > max(head.snapshot_bytes, 1 << 20)
 
 
 def _weight(head: StoreHead) -> float:
@@ -124,18 +156,28 @@ class DurableCopy:
         except DeltaDamagedError:
             # It may have been damaged on its way.
             delta = self._read_delta(named.name, outputs=outputs)
-        if (delta.identity, delta.batch) != (self.identity, named.batch) or delta.epoch > named.epoch:
-            message = (
-                f"delta {self.storage.path(named.name)} says it is {delta_name(delta.batch, delta.epoch)} of "
-                f"{delta.identity}: it was copied to a name that is not its own; put the right object there, or start "
-                f"under a new spec.runId"
-            )
-            raise DeltaDamagedError(message)
+        self._check_name(named, delta)
         return delta
 
     def _read_delta(self, name: str, *, outputs: bool) -> Delta:
         with self.storage.reading(name) as read:
             return read_delta(self.storage.path(name), read, outputs=outputs)
+
+    def _check_name(self, named: ObjectName, delta: Delta) -> None:
+        """Raise `DeltaDamagedError` if what an object of this name says is of another one."""
+        named_so = (delta.identity, delta.batch, delta.after) == (self.identity, named.batch, named.after)
+        if not named_so or delta.epoch > named.epoch:
+            says = (
+                delta_name(delta.batch, delta.epoch)
+                if delta.after is None
+                else bundle_name(delta.batch, delta.epoch, delta.after)
+            )
+            message = (
+                f"delta {self.storage.path(named.name)} says it is {says} of "
+                f"{delta.identity}: it was copied to a name that is not its own; put the right object there, or start "
+                f"under a new spec.runId"
+            )
+            raise DeltaDamagedError(message)
 
     def write_delta(self, packed: PackedDelta, retry: int = 0) -> None:
         """Store a batch's delta. Outputs may be committed only after this returns.
@@ -201,6 +243,50 @@ class DurableCopy:
         # The last look before the object gets its name: an attempt that was shut out must not leave anything new.
         self._check_epoch(self.listing(), epoch, head.batch)
 
+    def bundle(self, store: TaskStore) -> bool:
+        """Write a bundle of the deltas up to the store's last commit; return whether they could be put into one."""
+        head = store.head
+        self.at("bundle begun")
+        if not self.write_bundle(head):
+            return False
+        self.at("bundle written")
+        store.noted_bundle(head.batch, head.delta_bytes)
+        self.at("bundle noted")
+        return True
+
+    def write_bundle(self, head: StoreHead, epoch: int | None = None) -> bool:
+        """Store a bundle of the deltas up to this head; return False if they can't be put into one.
+
+        `epoch`: as in `write_snapshot`.
+        """
+        way = [] if head.snapshot is None else [*self.listing().way(head.snapshot, head.batch)]
+        bundled = max((at for at, named in enumerate(way, start=1) if named.after is not None), default=0)
+        after = way[bundled - 1].batch if bundled else head.snapshot
+        try:
+            parts = self._columns(way[bundled:])
+        except DeltaDamagedError:
+            return False
+        chain = [part.delta for part in parts]
+        broken = any(later.base != earlier.epoch for earlier, later in pairwise(chain))
+        if not chain or after is None or broken or (chain[-1].batch, chain[-1].epoch) != (head.batch, head.epoch):
+            return False
+        packed = pack_bundle(parts, after)
+        if epoch is not None:
+            self._check_epoch(self.listing(), epoch, head.batch)
+        self.storage.write(bundle_name(head.batch, packed.delta.epoch, after), packed.chunks, replace=True)
+        return True
+
+    def _columns(self, deltas: Sequence[ObjectName]) -> list[DeltaColumns]:
+        """Return what these deltas changed, read side by side where an answer takes longer than a delta."""
+        with ThreadPoolExecutor(min(self.storage.at_once, READ_AHEAD), "bundle") as pool:
+            return [*pool.map(self._read_columns, deltas)]
+
+    def _read_columns(self, named: ObjectName) -> DeltaColumns:
+        with self.storage.reading(named.name) as read:
+            columns = read_columns(self.storage.path(named.name), read)
+        self._check_name(named, columns.delta)
+        return columns
+
     def collect(self) -> int:
         """Delete what no restore can need, and return how many objects went. Safe to kill, and to run beside others."""
         objects = self.listing()
@@ -212,7 +298,8 @@ class DurableCopy:
                 # Unfinished objects of older batches have no living writer: a living one writes batches after the last
                 # snapshot. The writer of an older fence is shut out.
                 named = listing([meant])
-                older = any(named_object.batch < horizon for named_object in (*named.deltas, *named.snapshots))
+                batches = [one.batch for one in (*named.deltas, *named.snapshots, *named.bundles)]
+                older = any(batch < horizon for batch in batches)
                 if older or any(fence.epoch < epoch for fence in named.fences):
                     obsolete_names.append(temporary)
         self.at("listed")

@@ -1,31 +1,33 @@
 """The store a batch starts from: the local one if it can be trusted, else a restored one, else an empty one.
 
-A restore takes the newest snapshot that is not after the batch, then each delta up to it; each delta must be computed
-on the state the one before left. A damaged snapshot is replaced by the one before. A damaged or missing delta is not:
-the state after it would be wrong, and only a user can choose to live without it. The store is declared whole as the
+A restore takes the newest snapshot that is not after the batch, then each bundle and delta up to it; each must be
+computed on the state the one before left. A damaged snapshot is replaced by the one before, a damaged bundle by its
+deltas, as long as they are there. A damaged or missing delta is not: the state after it would be wrong, and only a user
+can choose to live without it. The store is declared whole as the
 last step, so that after a death at any point the next try drops what is there. Must not delete anything in the durable
 copy, and must not create an empty store for a task that had state: the caller says whether this is the task's first
 batch.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from holdfast.errors import UserActionError
-from holdfast_runtime.state.durable.copy import DurableCopy
+from holdfast_runtime.state.durable.copy import READ_AHEAD, DurableCopy
 from holdfast_runtime.state.durable.snapshot import UNREADABLE_SNAPSHOT, unpack_snapshot
 from holdfast_runtime.state.errors import (
     CheckpointUnavailableError,
+    DeltaDamagedError,
     EpochFencedError,
     StoreDamagedError,
     StoreDiskError,
     StoreFullError,
 )
-from holdfast_runtime.state.store.delta import Delta, Listing, ObjectName
+from holdfast_runtime.state.store.delta import Delta
 from holdfast_runtime.state.store.directory import (
     StoreDirectory,
     drop,
@@ -36,11 +38,10 @@ from holdfast_runtime.state.store.directory import (
     write_sidecar,
 )
 from holdfast_runtime.state.store.environment import Claim, claim, typed_store_errors
+from holdfast_runtime.state.store.object_names import Listing, ObjectName
 from holdfast_runtime.state.store.task_store import StoreHead, TaskStore
 from holdfast_runtime.state.store.trust import Distrust, DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
 
-_READ_AHEAD = 8
-"""Deltas that are in memory while one is applied."""
 RESTORE_STEPS = ("old store dropped", "snapshot unpacked", "delta applied", "declared whole")
 
 
@@ -142,10 +143,7 @@ class _Restoring:
             start = store.head.batch
             if snapshot is not None:
                 store.noted_snapshot(start, store.head.snapshot_bytes, store.head.delta_bytes)
-            with closing(self._deltas(listing, range(start + 1, self.batch + 1))) as deltas:
-                for batch, delta in deltas:
-                    self._apply(store, delta, batch)
-                    self.at("delta applied")
+            self._follow(store, listing, damaged)
             with typed_store_errors(self.directory):
                 write_sidecar(self.directory)
             self.at("declared whole")
@@ -159,37 +157,70 @@ class _Restoring:
             raise
         return RestoredStore(store, snapshot, self.batch - start, tuple(damaged))
 
-    def _deltas(self, listing: Listing, batches: range) -> Generator[tuple[int, Delta | None]]:
-        """Yield the delta of each batch, read ahead where an answer takes longer than its delta."""
+    def _follow(self, store: TaskStore, listing: Listing, damaged: list[str]) -> None:
+        """Take the store to the batch, by bundles and deltas."""
+        unusable = set[str]()
+        while store.head.batch < self.batch:
+            way = [*listing.way(store.head.batch, self.batch, unusable)]
+            if not way:
+                raise self._lost(store, f"the delta of batch {store.head.batch + 1} is missing", damaged)
+            with closing(self._read(way)) as deltas:
+                for named, delta in deltas:
+                    why = str(delta) if isinstance(delta, DeltaDamagedError) else self._unfit(store, delta)
+                    if why is not None and named.after is None:
+                        raise self._lost(store, why, damaged)
+                    if why is not None:
+                        damaged.append(f"{self.durable.storage.path(named.name)}: {why}")
+                        unusable.add(named.name)
+                        break
+                    assert isinstance(delta, Delta)  # noqa: S101 - a delta that can't be read is raised
+                    self._apply(store, delta)
+                    self.at("delta applied")
 
-        def read(batch: int) -> Delta | None:
-            named = listing.delta(batch)
-            return None if named is None else self.durable.read_delta(named, outputs=False)
+    def _read(self, way: Sequence[ObjectName]) -> Generator[tuple[ObjectName, Delta | DeltaDamagedError]]:
+        """Yield what there is on this way, read ahead where an answer takes longer than its delta."""
 
-        many = min(self.durable.storage.at_once, _READ_AHEAD)
+        def read(named: ObjectName) -> Delta | DeltaDamagedError:
+            try:
+                return self.durable.read_delta(named, outputs=False)
+            except DeltaDamagedError as error:
+                if named.after is None:
+                    raise
+                return error
+
+        many = min(self.durable.storage.at_once, READ_AHEAD)
         if many == 1:
-            yield from ((batch, read(batch)) for batch in batches)
+            yield from ((named, read(named)) for named in way)
             return
         with ThreadPoolExecutor(many, "restore") as pool:
-            reading = deque[Future[Delta | None]]()
-            for batch in batches:
-                while len(reading) < many and batch + len(reading) in batches:
-                    reading.append(pool.submit(read, batch + len(reading)))
-                yield batch, reading.popleft().result()
+            left, reading = deque(way), deque[tuple[ObjectName, Future[Delta | DeltaDamagedError]]]()
+            while left or reading:
+                while left and len(reading) < many:
+                    reading.append((left[0], pool.submit(read, left.popleft())))
+                named, future = reading.popleft()
+                yield named, future.result()
 
-    def _apply(self, store: TaskStore, delta: Delta | None, batch: int) -> None:
-        if delta is None or delta.base != store.head.epoch:
-            what = "is missing" if delta is None else f"was computed on the state of attempt {delta.base}"
-            message = (
-                f"the durable copy of {self.directory.identity} in {self.durable.storage.directory} can't be followed "
-                f"to batch {self.batch}: the delta of batch {batch} {what}, where the state is of attempt "
-                f"{store.head.epoch}. Put the object back from a copy of the checkpoint location, or start with empty "
-                f"state under a new spec.runId"
-            )
-            raise UserActionError(message, code="DeltaMissingError")
-        store.begin(batch, delta.epoch)
+    def _unfit(self, store: TaskStore, delta: Delta) -> str | None:
+        if delta.base == store.head.epoch:
+            return None
+        what = f"the delta of batch {delta.batch}" if delta.after is None else "it"
+        bases = f"of attempt {delta.base}, where the state is of attempt {store.head.epoch}"
+        return f"{what} was computed on the state {bases}"
+
+    def _apply(self, store: TaskStore, delta: Delta) -> None:
+        store.begin(delta.batch, delta.epoch, after=delta.after)
         store.load(delta)
         store.commit(delta.size)
+        if delta.after is not None:
+            store.noted_bundle(delta.batch, store.head.delta_bytes)
+
+    def _lost(self, store: TaskStore, why: str, damaged: Sequence[str]) -> UserActionError:
+        message = (
+            f"the durable copy of {self.directory.identity} in {self.durable.storage.directory} can't be followed from "
+            f"batch {store.head.batch} to {self.batch}: {'; '.join([why, *damaged])}. Put the object back from a copy "
+            f"of the checkpoint location, or start with empty state under a new spec.runId"
+        )
+        return UserActionError(message, code="DeltaMissingError")
 
     def _begins(self, first: ObjectName) -> bool:
         return self.durable.read_delta(first, outputs=False).base is None

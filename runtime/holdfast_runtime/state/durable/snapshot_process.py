@@ -87,6 +87,11 @@ def taken_in(store: TaskStore) -> bool:
     return note.get("stage") in (SnapshotStage.RUNNING, SnapshotStage.GAVE_UP)
 
 
+def is_under_way(directory: StoreDirectory) -> bool:
+    """Whether a snapshot is written, or has ended and was not taken in yet."""
+    return bool(_read(directory))
+
+
 def begin(order: SnapshotOrder) -> None:
     """Start the process, unless one is at work at this location."""
     lock = _locked(order.directory)

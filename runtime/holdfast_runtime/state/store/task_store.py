@@ -82,11 +82,17 @@ class StoreHead:
     snapshot_bytes: int = 0
     delta_bytes: int = 0
     """Total size of the deltas since that snapshot, without outputs."""
+    bundle: int | None = None
+    """The last batch that is in a bundle since that snapshot."""
+    bundles: int = 0
+    """How many bundles there are since that snapshot."""
+    bundled_bytes: int = 0
+    """What of `delta_bytes` is in them."""
 
     @property
     def deltas(self) -> int:
-        """How many deltas there are since that snapshot."""
-        return self.batch - (self.start if self.snapshot is None else self.snapshot)
+        """How many deltas there are since that snapshot and its bundles."""
+        return self.batch - max(batch for batch in (self.start, self.snapshot, self.bundle) if batch is not None)
 
 
 class TaskStore:
@@ -185,8 +191,12 @@ class TaskStore:
         """Return the bytes of the quota in use."""
         return self._environment.used()
 
-    def begin(self, batch: int, epoch: int, committed: CommittedBatch = CommittedBatch.UNDO) -> BatchWork:
+    def begin(
+        self, batch: int, epoch: int, committed: CommittedBatch = CommittedBatch.UNDO, after: int | None = None
+    ) -> BatchWork:
         """Start a batch, dropping what an unfinished one left in memory.
+
+        `after`: the batch that the store is at, if many are loaded at once from a bundle. They can't be taken back.
 
         Raises `StoreRebuildError` if the store is at another batch, `EpochFencedError` if a newer attempt has used it.
         """
@@ -204,7 +214,7 @@ class TaskStore:
                 work = BatchWork.KEPT
             else:
                 self._undo()
-        elif self.head.batch != batch - 1:
+        elif self.head.batch != (batch - 1 if after is None else after):
             raise RetrySoonError(self._not_at(batch), code="StoreRebuildError")
         self._batch = (batch, epoch, work)
         return work
@@ -243,7 +253,7 @@ class TaskStore:
             self.head,
             batch=batch,
             epoch=epoch,
-            undo=True,
+            undo=batch == self.head.batch + 1,
             undo_epoch=self.head.epoch,
             delta_bytes=self.head.delta_bytes + delta_bytes,
         )
@@ -277,6 +287,18 @@ class TaskStore:
             return
         left = max(0, self.head.delta_bytes - deltas)
         head = replace(self.head, snapshot=batch, snapshot_bytes=size, delta_bytes=left)
+        self._note_head(replace(head, bundle=None, bundles=0, bundled_bytes=0))
+
+    def noted_bundle(self, batch: int, deltas: int) -> None:
+        """Remember that the durable copy has a bundle that ends with this batch.
+
+        `deltas`: the `delta_bytes` of the head at that batch.
+        """
+        newest = max(self.head.start, self.head.snapshot or 0, self.head.bundle or 0)
+        if newest < batch <= self.head.batch:
+            self._note_head(replace(self.head, bundle=batch, bundles=self.head.bundles + 1, bundled_bytes=deltas))
+
+    def _note_head(self, head: StoreHead) -> None:
         with self._writing() as txn:
             txn.put(_HEAD, [(_KEY, _head_bytes(head))])
         self.head = head
@@ -304,6 +326,8 @@ class TaskStore:
         head = replace(self.head, batch=self.head.batch - 1, epoch=self.head.undo_epoch, undo=False, undo_epoch=None)
         if head.snapshot is not None and head.snapshot > head.batch:
             head = replace(head, snapshot=None, snapshot_bytes=0)
+        if head.bundle is not None and head.bundle > head.batch:
+            head = replace(head, bundle=None)
         with self._writing() as txn:
             for name in [name for name in txn.names() if name.startswith(_UNDO)]:
                 table, rows = _TABLE + name[len(_UNDO) :], txn.rows(name)
