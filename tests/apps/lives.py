@@ -11,7 +11,7 @@ from holdfast_runtime.state.shared.shared_table import SHARED_STEPS
 from holdfast_runtime.testing import ALL_STEPS, Crashed, Lab, TestDriver
 from tests.apps.case import Case, Rows
 
-OFTEN = SnapshotPolicy(most_deltas=2, least_deltas=1, latest_deltas=1, bundled=0, most_bundles=1)
+OFTEN = SnapshotPolicy(most_deltas=2, least_deltas=1, latest_deltas=0, bundled=0, most_bundles=1)
 """Snapshots and bundles after so few batches that short lives have them, and within these."""
 _RARE = (*SNAPSHOT_STEPS, *BUNDLE_STEPS, *COLLECT_STEPS, *RESTORE_STEPS, *SHARED_STEPS)
 """Steps that not every batch has. Dying there later in a life is likelier to find them."""

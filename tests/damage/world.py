@@ -54,7 +54,7 @@ Sums = Mapping[str, list[tuple[int, int, int]]]
 
 
 def opened(directory: Path, at: Callable[[str], None] = lambda _: None) -> TestDriver:
-    policy = SnapshotPolicy(most_deltas=4, least_deltas=2, latest_deltas=2, bundled=0, most_bundles=2)
+    policy = SnapshotPolicy(most_deltas=4, least_deltas=2, latest_deltas=0, bundled=0, most_bundles=2)
     return TestDriver(APP, directory, slots=2, lab=Lab(at=at, snapshots=policy))
 
 

@@ -1,6 +1,7 @@
 """Bundles stand for the deltas of many batches: whatever is there or damaged, a restore gives the live state."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.errors import UserActionError
+from holdfast_runtime.state.durable import copy
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.durable.restorable import keep_restorable
 from holdfast_runtime.state.durable.restore import restore
@@ -123,6 +125,51 @@ def test_deltas_behind_a_snapshot_inside_of_a_bundle_stay() -> None:
     assert obsolete(later)[:2] == (snapshot_name(1, 1),), names_of(later)
 
 
+def test_a_snapshot_that_comes_too_late_counts_as_none(disk: Disk) -> None:
+    """Its deltas went when two bundles had followed: the task had been moved, and the process wrote on."""
+    late: tuple[Path, bytes] | None = None
+    for batch in range(11):
+        disk.run(batch)
+        if batch in (0, 1, 4):
+            path = snapshot(disk, batch)
+        if batch == 4:
+            late = path, path.read_bytes()
+            path.unlink()
+        if batch in (3, 6, 9):
+            with TaskStore.open(disk.store_directory) as store:
+                assert disk.durable.write_bundle(replace(store.head, snapshot=1))
+            disk.durable.collect()
+    before = disk.rows(10)
+    assert late is not None
+    disk.durable.storage.write(late[0].name, [late[1]])
+    lose(disk)
+    opened = disk.open(11)
+    with opened.store as store:
+        assert dict(store.table("rows").scan()) == before
+    assert opened.restored is not None
+    assert opened.restored.snapshot == snapshot_name(1, 1)
+    snapshot(disk, 10)
+    disk.durable.collect()
+    assert [one.batch for one in disk.durable.listing().snapshots] == [1, 4, 10]
+
+
+def test_many_deltas_become_several_bundles(disk: Disk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copy, "_BUNDLE_BYTES", 1)
+    monkeypatch.setattr(copy, "READ_AHEAD", 3)
+    for batch in range(9):
+        disk.run(batch)
+        if batch == 0:
+            snapshot(disk, batch)
+    assert [bundle(disk) for _ in range(4)] == [True, True, True, False]
+    assert [(one.after, one.batch) for one in disk.durable.listing().bundles] == [(0, 3), (3, 6), (6, 8)]
+    with TaskStore.open(disk.store_directory) as store:
+        assert store.head.bundled_bytes == store.head.delta_bytes
+        assert (store.head.bundles, store.head.deltas) == (3, 0)
+    before = disk.rows(8)
+    lose(disk)
+    assert disk.rows(8) == before
+
+
 def test_the_longest_bundle_that_ends_in_time_is_taken() -> None:
     objects = listing([bundle_name(6, 1, 1), bundle_name(9, 2, 1), *(delta_name(batch, 1) for batch in range(2, 11))])
     ways = {until: [named.batch for named in objects.way(1, until)] for until in (5, 8, 10)}
@@ -208,7 +255,7 @@ def test_an_attempt_that_was_shut_out_leaves_no_bundle(far: FarDisk) -> None:
 
 
 def test_a_batch_with_too_many_deltas_waits_for_its_bundle(far: FarDisk) -> None:
-    policy = SnapshotPolicy(most_deltas=1, latest_deltas=1, bundled=0, most_bundles=3)
+    policy = SnapshotPolicy(most_deltas=1, latest_deltas=0, bundled=0, most_bundles=3)
     for batch in range(9):
         with far.run(batch).store:
             pass

@@ -38,7 +38,7 @@ BESIDE = {
     "process": SnapshotPolicy(most_deltas=4, least_deltas=2, beside=0),
     "thread": SnapshotPolicy(most_deltas=4, least_deltas=2, waited=0),
     "bundles": SnapshotPolicy(most_deltas=2, least_deltas=1, bundled=0, most_bundles=2),
-    "bundles within": SnapshotPolicy(most_deltas=1, least_deltas=1, latest_deltas=1, bundled=0, most_bundles=2),
+    "bundles within": SnapshotPolicy(most_deltas=1, least_deltas=1, latest_deltas=0, bundled=0, most_bundles=2),
 }
 """Who writes every snapshot and bundle, where the directory has a file `beside` that names it."""
 QUOTA = 1 << 26

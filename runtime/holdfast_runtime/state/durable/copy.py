@@ -51,6 +51,8 @@ BUNDLE_STEPS = ("bundle begun", "bundle written", "bundle noted")
 COLLECT_STEPS = ("listed", "removed", "collected")
 READ_AHEAD = 8
 """Deltas that are read at once, where an answer takes longer than a delta."""
+_BUNDLE_BYTES = 64 << 20
+"""What a bundle has at most of deltas, but for some."""
 _LITTLE, _LEAST_WEIGHT = 4, 8
 """Below a fourth of a snapshot, its deltas count for less, down to an eighth."""
 
@@ -95,8 +97,9 @@ class SnapshotPolicy:
         return _weight(head) >= limit or (head.deltas >= self.least_deltas and much)
 
     def overdue(self, head: StoreHead) -> bool:
-        """Whether the batch has to wait for it."""
-        return (head.deltas if self.bundles(head) else _weight(head)) >= self.latest_deltas
+        """Whether the batch has to wait for it; a large state has more time, as its snapshot takes more."""
+        weight = head.deltas / _LEAST_WEIGHT if head.snapshot_bytes >= self.bundled else _weight(head)
+        return weight >= self.latest_deltas
 
     def bundles(self, head: StoreHead) -> bool:
         """Whether what is due is a bundle: a large state has changed by less than a snapshot would cost."""
@@ -247,39 +250,50 @@ class DurableCopy:
         """Write a bundle of the deltas up to the store's last commit; return whether they could be put into one."""
         head = store.head
         self.at("bundle begun")
-        if not self.write_bundle(head):
+        if (written := self.write_bundle(head)) is None:
             return False
         self.at("bundle written")
-        store.noted_bundle(head.batch, head.delta_bytes)
+        store.noted_bundle(*written)
         self.at("bundle noted")
         return True
 
-    def write_bundle(self, head: StoreHead, epoch: int | None = None) -> bool:
-        """Store a bundle of the deltas up to this head; return False if they can't be put into one.
+    def write_bundle(self, head: StoreHead, epoch: int | None = None) -> tuple[int, int] | None:
+        """Store a bundle of the deltas up to this head, or of the first ones if they are many.
 
-        `epoch`: as in `write_snapshot`.
+        Return its batch, and how many bytes of deltas it has; None if they can't be put into one. `epoch`: as in
+        `write_snapshot`.
         """
         way = [] if head.snapshot is None else [*self.listing().way(head.snapshot, head.batch)]
         bundled = max((at for at, named in enumerate(way, start=1) if named.after is not None), default=0)
         after = way[bundled - 1].batch if bundled else head.snapshot
+        if after is None or after == head.batch or way[-1].batch != head.batch:
+            return None
         try:
             parts = self._columns(way[bundled:])
         except DeltaDamagedError:
-            return False
-        chain = [part.delta for part in parts]
-        broken = any(later.base != earlier.epoch for earlier, later in pairwise(chain))
-        if not chain or after is None or broken or (chain[-1].batch, chain[-1].epoch) != (head.batch, head.epoch):
-            return False
+            return None
         packed = pack_bundle(parts, after)
+        delta = packed.delta
+        broken = any(later.delta.base != earlier.delta.epoch for earlier, later in pairwise(parts))
+        if broken or (delta.batch == head.batch and delta.epoch != head.epoch):
+            return None
         if epoch is not None:
             self._check_epoch(self.listing(), epoch, head.batch)
-        self.storage.write(bundle_name(head.batch, packed.delta.epoch, after), packed.chunks, replace=True)
-        return True
+        self.storage.write(bundle_name(delta.batch, delta.epoch, after), packed.chunks, replace=True)
+        return delta.batch, sum(part.delta.size for part in parts)
 
     def _columns(self, deltas: Sequence[ObjectName]) -> list[DeltaColumns]:
-        """Return what these deltas changed, read side by side where an answer takes longer than a delta."""
+        """Return what these deltas changed, or the first ones of them, as they are in memory together.
+
+        They are read side by side where an answer takes longer than a delta.
+        """
+        parts: list[DeltaColumns] = []
         with ThreadPoolExecutor(min(self.storage.at_once, READ_AHEAD), "bundle") as pool:
-            return [*pool.map(self._read_columns, deltas)]
+            for start in range(0, len(deltas), READ_AHEAD):
+                parts += pool.map(self._read_columns, deltas[start : start + READ_AHEAD])
+                if sum(part.delta.size for part in parts) > _BUNDLE_BYTES:
+                    break
+        return parts
 
     def _read_columns(self, named: ObjectName) -> DeltaColumns:
         with self.storage.reading(named.name) as read:

@@ -15,8 +15,9 @@ def keep_restorable(store: TaskStore, durable: DurableCopy, policy: SnapshotPoli
     lost |= outcome is WriteOutcome.NO_SNAPSHOT
     if not policy.due(store.head, store.task):
         return
-    whole = lost or outcome is WriteOutcome.NO_BUNDLE or snapshot_process.is_under_way(store.directory)
-    if policy.bundles(store.head) and not whole:
+    # Behind a snapshot that is under way bundles would not begin where it ends.
+    only_snapshot = lost or outcome is WriteOutcome.NO_BUNDLE or snapshot_process.is_under_way(store.directory)
+    if policy.bundles(store.head) and not only_snapshot:
         if not policy.overdue(store.head):
             snapshot_thread.begin_bundle(store, durable, epoch)
             return

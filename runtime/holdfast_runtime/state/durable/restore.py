@@ -84,7 +84,8 @@ class _Restoring:
 
     def run(self, listing: Listing) -> RestoredStore:
         damaged: list[str] = []
-        for snapshot in reversed([named for named in listing.snapshots if named.batch <= self.batch]):
+        snapshots = [named for named in listing.snapshots if named.batch <= self.batch]
+        for snapshot in reversed([one for one in snapshots if listing.leads(one.batch, self.batch)] or snapshots):
             store = self._from(snapshot, damaged)
             if store is not None:
                 return self._forward(store, listing, snapshot.name, damaged)
@@ -212,7 +213,7 @@ class _Restoring:
         store.load(delta)
         store.commit(delta.size)
         if delta.after is not None:
-            store.noted_bundle(delta.batch, store.head.delta_bytes)
+            store.noted_bundle(delta.batch, delta.size)
 
     def _lost(self, store: TaskStore, why: str, damaged: Sequence[str]) -> UserActionError:
         message = (

@@ -65,7 +65,7 @@ class _BundleWrite:
 
     def __init__(self, store: TaskStore, durable: DurableCopy, epoch: int) -> None:
         self.head: StoreHead = store.head
-        self._written = False
+        self._written: tuple[int, int] | None = None
         self.thread = _started(lambda: self._write(durable, epoch))
 
     def _write(self, durable: DurableCopy, epoch: int) -> None:
@@ -74,9 +74,9 @@ class _BundleWrite:
 
     def take_in(self, store: TaskStore) -> WriteOutcome:
         """Note it, if there is one."""
-        if not self._written:
+        if self._written is None:
             return WriteOutcome.NO_BUNDLE
-        store.noted_bundle(self.head.batch, self.head.delta_bytes)
+        store.noted_bundle(*self._written)
         return WriteOutcome.NOTHING
 
 

@@ -68,6 +68,10 @@ class Listing:
             yield named
             batch = named.batch
 
+    def leads(self, batch: int, until: int) -> bool:
+        """Whether there is a way from the state after a batch to that after `until`."""
+        return max((named.batch for named in self.way(batch, until)), default=batch) == until
+
     def newest_epoch(self, batch: int) -> int | None:
         """Return the newest epoch found in any fence, or in a delta of this batch or a later one."""
         epochs = [named.epoch for named in self.fences] + [named.epoch for named in self.deltas if named.batch >= batch]
@@ -119,10 +123,12 @@ def obsolete(objects: Listing) -> tuple[str, ...]:
     """Return the names of objects no restore can need, in the order to delete them.
 
     Everything up to the older of the last two snapshots goes. Two are kept, because the newest may turn out damaged.
-    For the same reason the deltas of a bundle stay until another follows it. An attempt with an older view deletes less
-    than this, never more.
+    For the same reason the deltas of a bundle stay until another follows it. A snapshot from which no way leads on was
+    written late, when its deltas had gone, and counts as none. An attempt with an older view deletes less than this,
+    never more.
     """
-    batches = sorted({snapshot.batch for snapshot in objects.snapshots})
+    newest = max((delta.batch for delta in objects.deltas), default=-1)
+    batches = sorted({one.batch for one in objects.snapshots if objects.leads(one.batch, max(newest, one.batch))})
     names: list[str] = [fence.name for fence in objects.fences[:-1]]
     if len(batches) > 1:
         horizon = batches[-2]

@@ -289,14 +289,12 @@ class TaskStore:
         head = replace(self.head, snapshot=batch, snapshot_bytes=size, delta_bytes=left)
         self._note_head(replace(head, bundle=None, bundles=0, bundled_bytes=0))
 
-    def noted_bundle(self, batch: int, deltas: int) -> None:
-        """Remember that the durable copy has a bundle that ends with this batch.
-
-        `deltas`: the `delta_bytes` of the head at that batch.
-        """
-        newest = max(self.head.start, self.head.snapshot or 0, self.head.bundle or 0)
-        if newest < batch <= self.head.batch:
-            self._note_head(replace(self.head, bundle=batch, bundles=self.head.bundles + 1, bundled_bytes=deltas))
+    def noted_bundle(self, batch: int, size: int) -> None:
+        """Remember that the durable copy has a bundle that ends with this batch, of deltas of this size."""
+        head = self.head
+        if max(head.start, head.snapshot or 0, head.bundle or 0) < batch <= head.batch:
+            size += head.bundled_bytes
+            self._note_head(replace(head, bundle=batch, bundles=head.bundles + 1, bundled_bytes=size))
 
     def _note_head(self, head: StoreHead) -> None:
         with self._writing() as txn:
