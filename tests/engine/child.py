@@ -141,6 +141,9 @@ APP: dict[str, Any] = {
     },
 }
 
+OFTEN = SnapshotPolicy(most_deltas=4, least_deltas=2, latest_deltas=0, bundled=0, most_bundles=2)
+"""Snapshots, and bundles between them, within batches: so each of their steps comes."""
+
 
 @dataclass(frozen=True)
 class Fate:
@@ -192,7 +195,7 @@ def opened(directory: Path, fate: Fate | None = None) -> TestDriver:
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return TestDriver(APP, directory, slots=2, lab=Lab(at=at, snapshots=SnapshotPolicy(most_deltas=4, least_deltas=2)))
+    return TestDriver(APP, directory, slots=2, lab=Lab(at=at, snapshots=OFTEN))
 
 
 def run(directory: Path, fate: Fate, ready: Connection) -> None:
