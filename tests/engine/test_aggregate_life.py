@@ -13,6 +13,9 @@ from holdfast_runtime.testing.failures import TASK_STEPS
 from tests.apps.lives import OFTEN, Death, outlived
 from tests.engine.clicks import app, came, counted, drawn, fed
 
+_ALIVE = 2
+"""Rounds before the first death."""
+
 
 @dataclass(frozen=True)
 class Life:
@@ -22,12 +25,12 @@ class Life:
     repartitioned: bool
 
     def lived(self, folder: Path, steps: Sequence[str] = ()) -> list[tuple[Any, ...]]:
-        """What comes out; at each of these steps a batch dies and its disks with it."""
+        """What comes out; at each of these steps a batch dies and its disks with it, once there are snapshots."""
         often, died = Lab(snapshots=OFTEN), 0
         with TestDriver(app(self.verb, repartitioned=self.repartitioned), folder, slots=2, lab=often) as driver:
-            for batch in range(6):
+            for batch in range(_ALIVE + 6):
                 driver.feed("clicks", fed(drawn(40, f"{batch}", batch * 40, 40)))
-                for step in steps[batch : batch + 1]:
+                for step in steps[max(0, batch - _ALIVE) : max(0, batch - _ALIVE + 1)]:
                     died += outlived(driver, Death(step, disks_lost=True))
                 driver.run_until_idle()
             driver.end("clicks")
