@@ -17,19 +17,15 @@ import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 
-from bench.state import SIZES, TASK, filled
-from holdfast_runtime.state.commit import TaskCommit, commit
+from bench.state import SIZES, TASK, filled, update
 from holdfast_runtime.state.durable import snapshot_process, snapshot_thread
 from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
-from holdfast_runtime.state.durable.restorable import keep_restorable
 from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.store.directory import StoreDirectory
 from holdfast_runtime.state.store.task_store import TaskStore
-from tests.state.places import InDeltas
 from tests.waiting import wait_until
 
 INTERVAL = 0.05
@@ -45,27 +41,15 @@ def measure(way: str, batches: int, updates: int, directory: Path) -> None:
     keys = [number.to_bytes(8, "big") for number in draw.sample(range(1 << 60), SIZES["1 GB"])]
     lasted, sizes = list[float](), dict[str, int]()
     with filled(disk, keys, draw) as store:
-
-        def batch(number: int) -> None:
-            def compute(_: object) -> dict[str, dict[str, bytes]]:
-                table, chosen = store.table("rows"), draw.sample(keys, updates)
-                table.put_many(chosen, [(one or b"")[::-1] for one in table.get_many(chosen)])
-                return {}
-
-            commit([TaskCommit(store, durable, number)], 1, compute, lambda _, decided: decided(), InDeltas())
-            keep_restorable(store, durable, policy, 1)
-
         durable.snapshot(store)
-        numbers = count(store.head.batch + 1)
-        first, cpu = _sizes(objects), _cpu()
-        for number in (next(numbers) for _ in range(batches)):
-            began = time.perf_counter()
-            batch(number)
+        first, cpu, start = _sizes(objects), _cpu(), store.head.batch + 1
+        for number in range(start, start + batches):
+            chosen, began = draw.sample(keys, updates), time.perf_counter()
+            update(store, durable, policy, number, chosen)
             lasted.append((time.perf_counter() - began) * 1e3)
             sizes |= _sizes(objects)
             time.sleep(max(0.0, INTERVAL - (time.perf_counter() - began)))
         wait_until(lambda: _is_idle(store), 120, "what is written beside batches has ended")
-        snapshot_process.taken_in(store)
         cpu = _cpu() - cpu
         last, content = store.head.batch, dict(store.table("rows").scan())
     shutil.rmtree(disk.path)
@@ -93,13 +77,13 @@ def _sizes(objects: Path) -> dict[str, int]:
 
 def _is_idle(store: TaskStore) -> bool:
     threads = (write.thread for write in snapshot_thread._WRITES.values())  # noqa: SLF001
-    note = store.directory.path / "snapshot.json"
-    return not any(thread.is_alive() for thread in threads) and not (note.exists() and "running" in note.read_text())
+    snapshot_process.taken_in(store)
+    return not any(thread.is_alive() for thread in threads) and not snapshot_process.is_under_way(store.directory)
 
 
 def _cpu() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 def main() -> None:

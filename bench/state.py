@@ -156,6 +156,18 @@ def measure(name: str, rows: int, directory: Path) -> None:
     )
 
 
+def update(store: TaskStore, durable: DurableCopy, policy: SnapshotPolicy, number: int, keys: list[bytes]) -> None:
+    """Commit a batch that changes these keys, and take what is due."""
+
+    def compute(_: object) -> dict[str, dict[str, bytes]]:
+        table = store.table("rows")
+        table.put_many(keys, [(old or b"")[::-1] for old in table.get_many(keys)])
+        return {}
+
+    commit([TaskCommit(store, durable, number)], 1, compute, lambda _, decided: decided(), InDeltas())
+    keep_restorable(store, durable, policy, 1)
+
+
 def batches(directory: Path, policy: SnapshotPolicy) -> None:
     """Print how long batches take on a store of 1 GB, in which snapshots are due."""
     draw = random.Random(7)
@@ -169,14 +181,7 @@ def batches(directory: Path, policy: SnapshotPolicy) -> None:
 
     def batch(number: int) -> None:
         with TaskStore.open(store_directory) as store:
-
-            def compute(_: object) -> dict[str, dict[str, bytes]]:
-                table = store.table("rows")
-                table.put_many(chosen, [(one or b"")[::-1] for one in table.get_many(chosen)])
-                return {}
-
-            commit([TaskCommit(store, durable, number)], 1, compute, lambda _, decided: decided(), InDeltas())
-            keep_restorable(store, durable, policy, 1)
+            update(store, durable, policy, number, chosen)
 
     times = []
     for number in range(first, first + 110):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.durable.copy import DurableCopy
-from holdfast_runtime.state.durable.restore import OpenedStore, open_store
+from holdfast_runtime.state.durable.restore import OpenedStore, open_store, restore
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.store.delta import Delta, pack_delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity
@@ -116,6 +116,15 @@ def history(disk: Disk, last: int = 9, snapshots: tuple[int, ...] = (2, 5)) -> d
 
 def lose(disk: Disk) -> None:
     shutil.rmtree(disk.store_directory.path)
+
+
+def restored(disk: Disk, batch: int) -> TaskStore:
+    """What the durable copy alone gives after this batch."""
+    lose(disk)
+    made = restore(disk.durable, disk.store_directory, batch)
+    assert made is not None
+    assert made.store.head.batch == batch
+    return made.store
 
 
 def damage(content: bytes) -> bytes:

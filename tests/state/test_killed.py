@@ -179,7 +179,7 @@ def kill_at_any_moment(directory: Path, kills: int) -> None:
     for epoch in range(1, kills + 1):
         before = worker.last_done(directory)
         (directory / "beside").unlink(missing_ok=True)
-        if mode := ("", "bundles", "thread", "bundles within", "process", "bundles", "", "thread")[epoch % 8]:
+        if mode := ("process", "bundles", "thread", "bundles within", "process", "bundles", "thread", "")[epoch % 8]:
             (directory / "beside").write_text(mode)
         process = worker.start(directory, epoch, last, "drawn")
         for _ in range(draw.randrange(1, 60)):

@@ -13,14 +13,13 @@ from hypothesis import strategies as st
 from holdfast.errors import RetrySoonError, UserActionError
 from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.durable.copy import SnapshotPolicy
-from holdfast_runtime.state.durable.restore import restore
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
 from holdfast_runtime.state.store.delta import Delta, pack_delta
 from holdfast_runtime.state.store.directory import TaskIdentity
 from holdfast_runtime.state.store.task_store import StoreHead
 from holdfast_runtime.state.store.trust import DistrustReason
 from tests.error_codes import has_code
-from tests.state.places import TASK, Disk, InDeltas, damage, history, lose, snapshot
+from tests.state.places import TASK, Disk, InDeltas, damage, history, lose, restored, snapshot
 
 
 @pytest.fixture
@@ -259,11 +258,7 @@ def test_any_mix_of_snapshots_and_deltas_restores_the_live_store(
         hurt_one = disk.objects / remaining[-1].name
         disk.spoil(hurt_one, damage(hurt_one.read_bytes()))
     target = max(last - back, remaining[0].batch if remaining else 0)
-    lose(disk)
-    got = restore(disk.durable, disk.store_directory, target)
-    assert got is not None
-    with got.store as store:
-        assert store.head.batch == target
+    with restored(disk, target) as store:
         assert dict(store.table("rows").scan()) == states[target]
         # The restored store can be taken back like the live one.
         assert store.head.undo

@@ -27,12 +27,15 @@ def keep_restorable(store: TaskStore, durable: DurableCopy, policy: SnapshotPoli
     # Beside batches the file may grow to twice its size.
     fits = store.used() <= store.directory.quota // 2
     if lost or not fits or policy.overdue(store.head):
-        durable.snapshot(store)
-        durable.collect()
+        _wait_for(store, durable)
     elif store.used() >= policy.beside:
         snapshot_process.begin(snapshot_process.SnapshotOrder(store.directory, durable.root, epoch, os.getpid()))
     elif store.used() < policy.waited and durable.storage.at_once == 1:
-        durable.snapshot(store)
-        durable.collect()
+        _wait_for(store, durable)
     else:
         snapshot_thread.begin_snapshot(store, durable, epoch)
+
+
+def _wait_for(store: TaskStore, durable: DurableCopy) -> None:
+    durable.snapshot(store)
+    durable.collect()
