@@ -22,7 +22,7 @@ from pathlib import Path
 from bench.state import SIZES, TASK, filled, update
 from holdfast_runtime.state.durable import snapshot_process, snapshot_thread
 from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
-from holdfast_runtime.state.durable.restore import open_store
+from holdfast_runtime.state.durable.opening import open_store
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.store.directory import StoreDirectory
 from holdfast_runtime.state.store.task_store import TaskStore

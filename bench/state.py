@@ -19,8 +19,8 @@ import lmdb
 
 from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
+from holdfast_runtime.state.durable.opening import open_store
 from holdfast_runtime.state.durable.restorable import keep_restorable
-from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.store.delta import pack_delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity

@@ -7,10 +7,12 @@ import socket
 import threading
 import time
 from contextlib import suppress
+from queue import Queue
 from types import TracebackType
 from typing import Self
 
-_SIZE = 1 << 16
+_SIZE, _ON_ITS_WAY = 1 << 16, 64
+"""Bytes that are received at once, and how often before they are passed on."""
 
 
 class _Pair:
@@ -21,7 +23,9 @@ class _Pair:
         self.silent, self.passing = False, threading.Event()
         self.passing.set()
         for source, target, later in ((client, server, 0.0), (server, client, delay)):
-            threading.Thread(target=self._forward, args=(source, target, later), daemon=True).start()
+            arrived = Queue[tuple[float, bytes]](_ON_ITS_WAY)
+            threading.Thread(target=self._receive, args=(source, arrived, later), daemon=True).start()
+            threading.Thread(target=self._send, args=(arrived, target), daemon=True).start()
 
     def close(self) -> None:
         self.passing.set()
@@ -30,13 +34,19 @@ class _Pair:
                 end.shutdown(socket.SHUT_RDWR)
             end.close()
 
-    def _forward(self, source: socket.socket, target: socket.socket, later: float) -> None:
+    def _receive(self, source: socket.socket, arrived: "Queue[tuple[float, bytes]]", later: float) -> None:
         with suppress(OSError):
             while data := source.recv(_SIZE):
-                time.sleep(later)
+                arrived.put((time.monotonic() + later, data))
+        arrived.put((0.0, b""))
+
+    def _send(self, arrived: "Queue[tuple[float, bytes]]", target: socket.socket) -> None:
+        with suppress(OSError):
+            while (piece := arrived.get())[1]:
+                time.sleep(max(0.0, piece[0] - time.monotonic()))
                 self.passing.wait()
                 if not self.silent:
-                    target.sendall(data)
+                    target.sendall(piece[1])
         self.passing.wait()
         if not self.silent:
             self.close()

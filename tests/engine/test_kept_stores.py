@@ -1,6 +1,6 @@
 """Stores that stay open from batch to batch: which are kept, and who may have them next."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -127,13 +127,13 @@ def test_a_newer_attempt_shuts_out_whoever_keeps_a_store(tmp_path: Path, stores:
 
 def test_batches_of_one_run_open_each_store_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened = list[int]()
-    open_store = vars(slot)["open_store"]
+    open_stores = vars(slot)["open_stores"]
 
-    def counting(*parts: object, **more: object) -> object:
-        opened.append(1)
-        return open_store(*parts, **more)
+    def counting(requests: Sequence[object]) -> object:
+        opened.extend(1 for _ in requests)
+        return open_stores(requests)
 
-    monkeypatch.setattr(slot, "open_store", counting)
+    monkeypatch.setattr(slot, "open_stores", counting)
     with TestDriver(app(most=20), tmp_path, slots=2) as driver:
         driver.feed("orders", orders(*range(200)))
         batches = driver.run_until_idle()

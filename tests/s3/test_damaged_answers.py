@@ -57,6 +57,18 @@ def test_an_object_whose_answer_is_damaged_once_is_read_again(
     assert read(storage, "one") == CONTENT
 
 
+# A store sends no checksum of a part: the frames of a snapshot have their own.
+@pytest.mark.parametrize("spoil", [cut, broken_off, failed])
+def test_a_damaged_part_of_a_large_object_is_read_again(damaging: Damaging, spoil: Spoil) -> None:
+    storage, parts = damaging.bucket.storage, [bytes([number]) * (8 << 20) for number in range(4)]
+    storage.write("large", parts)
+    with storage.reading("large") as read:
+        assert read(700) == parts[0][:700]
+        damaging.next("GET", "large", spoil)
+        assert read(8 << 20) + read(32 << 20) == b"".join(parts)[700:]
+    assert sum(request.startswith("GET") and "large" in request for request in damaging.requests) == len(parts) + 1
+
+
 @pytest.mark.parametrize("last", [0x00, 0xA5, 0x5A, 0xFF])
 def test_an_object_may_end_with_any_byte(damaging: Damaging, last: int) -> None:
     content = bytes([last])

@@ -18,7 +18,7 @@ from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.slot.kept_stores import KeptStores
 from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.durable.copy import DurableCopy
-from holdfast_runtime.state.durable.restore import OpenedStore, open_store
+from holdfast_runtime.state.durable.opening import OpenedStore, open_store
 from holdfast_runtime.state.durable.storage import Chunk, DirectoryStorage
 from holdfast_runtime.state.store.delta import Delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity

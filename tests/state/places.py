@@ -6,7 +6,8 @@ from pathlib import Path
 
 from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.durable.copy import DurableCopy
-from holdfast_runtime.state.durable.restore import OpenedStore, open_store, restore
+from holdfast_runtime.state.durable.opening import OpenedStore, open_store
+from holdfast_runtime.state.durable.restore import restore
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.store.delta import Delta, pack_delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity

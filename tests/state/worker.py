@@ -20,8 +20,8 @@ from holdfast_runtime.state.commit import TaskCommit, commit
 from holdfast_runtime.state.durable.changelog.log_storage import LogStorage
 from holdfast_runtime.state.durable.changelog.storage_beside import StorageBeside
 from holdfast_runtime.state.durable.copy import DurableCopy, SnapshotPolicy
+from holdfast_runtime.state.durable.opening import open_store
 from holdfast_runtime.state.durable.restorable import keep_restorable
-from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.durable.storage import DirectoryStorage
 from holdfast_runtime.state.store.delta import Delta
 from holdfast_runtime.state.store.directory import StoreDirectory, TaskIdentity

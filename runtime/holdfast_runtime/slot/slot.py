@@ -18,7 +18,6 @@ import pyarrow as pa
 from holdfast.errors import HoldfastError
 from holdfast_runtime.slot.batch_plan import (
     BatchPlan,
-    Turn,
     check_delta,
     check_offsets,
     check_outputs,
@@ -34,8 +33,9 @@ from holdfast_runtime.slot.report import Failure, PhaseTimes, SlotReport, TaskRe
 from holdfast_runtime.slot.slot_transaction import SlotTransaction
 from holdfast_runtime.slot.worker_tools import WorkerTools
 from holdfast_runtime.state.commit import Outputs, TaskCommit, commit, is_decided
+from holdfast_runtime.state.durable.copy import DurableCopy
+from holdfast_runtime.state.durable.opening import OpenedStore, StoreRequest, open_stores
 from holdfast_runtime.state.durable.restorable import keep_restorable
-from holdfast_runtime.state.durable.restore import open_store
 from holdfast_runtime.state.errors import StateUnreadableError
 from holdfast_runtime.state.store.delta import Delta
 from holdfast_runtime.state.store.directory import StoreDirectory
@@ -139,7 +139,7 @@ class Slot:
         """Do the first segment's work for a task."""
         turn, report = self._turns[task], TaskReport(task)
         with ExitStack() as stack:
-            part = self._part(task, turn, report, stack)
+            (part,) = self._parts([task], {task: report}, stack)
             stored = part.durable.find_delta(turn.number, self._plan.epoch)
             if stored is not None and is_decided(stored.delta, self._transaction):
                 return TurnNote(report, decided=True), {}
@@ -266,7 +266,7 @@ class Slot:
                 write(outputs_by_marker, self._shop.streams, self._sender, self._at, decided)
 
         with ExitStack() as stack, self._phases.measured("commit"):
-            parts = [self._part(task, turn, reports[task], stack) for task, turn in self._turns.items()]
+            parts = self._parts([*self._turns], reports, stack)
             commit(parts, self._plan.epoch, computed, written, self._transaction, self._at)
             for part in parts:
                 self._tidied(part, reports[part.store.task])
@@ -297,21 +297,42 @@ class Slot:
         with self._phases.measured("snapshot"):
             keep_restorable(part.store, part.durable, self._shop.program.state.snapshots, self._plan.epoch)
 
-    def _part(self, task: str, turn: Turn, report: TaskReport, stack: ExitStack) -> TaskCommit:
-        """Return what a task commits to; the stack closes its store."""
-        identity = self._shop.program.identity(task)
-        durable = self._shop.program.state.copy(identity, self._at)
-        sent = self._shop.program.sent.get(task)
-        last_sent = None if sent is None else sent.marker.batch
-        if self._stores is not None and (store := self._stores.take(task, turn.number, self._plan.epoch)) is not None:
-            stack.callback(store.close)
-            return TaskCommit(store, durable, turn.number, last_sent, goes_on=True)
+    def _parts(self, tasks: Sequence[str], reports: Mapping[str, TaskReport], stack: ExitStack) -> list[TaskCommit]:
+        """Return what these tasks commit to; the stack closes their stores."""
+        copies = {task: self._shop.program.state.copy(self._shop.program.identity(task), self._at) for task in tasks}
+        stores: dict[str, TaskStore] = {}
+        for task in tasks:
+            if (store := self._kept(task)) is not None:
+                stores[task] = store
+                stack.callback(store.close)
+        missing = [task for task in tasks if task not in stores]
         with self._phases.measured("open"):
-            opened = open_store(
-                self._store_directory(task), durable, turn.number, self._plan.epoch, new=turn.number == 1
-            )
-        stack.callback(opened.store.close)
-        if opened.distrust is not None and turn.number > 1:
+            opened_stores = open_stores([self._request(task, copies[task]) for task in missing])
+        for opened in opened_stores:
+            stores[opened.store.task] = opened.store
+            stack.callback(opened.store.close)
+        for opened in opened_stores:
+            self._note_opened(opened, reports[opened.store.task])
+        return [
+            TaskCommit(stores[task], copies[task], self._turns[task].number, self._sent(task), task not in missing)
+            for task in tasks
+        ]
+
+    def _kept(self, task: str) -> TaskStore | None:
+        return None if self._stores is None else self._stores.take(task, self._turns[task].number, self._plan.epoch)
+
+    def _request(self, task: str, durable: DurableCopy) -> StoreRequest:
+        number = self._turns[task].number
+        return StoreRequest(self._store_directory(task), durable, number, self._plan.epoch, new=number == 1)
+
+    def _sent(self, task: str) -> int | None:
+        sent = self._shop.program.sent.get(task)
+        return None if sent is None else sent.marker.batch
+
+    def _note_opened(self, opened: OpenedStore, report: TaskReport) -> None:
+        """Note what became of a task's local store, and check that it is of the history of its outputs."""
+        task = opened.store.task
+        if opened.distrust is not None and self._turns[task].number > 1:
             self._restored.add(task)
             snapshots = () if opened.restored is None else opened.restored.damaged
             report.restored = "; ".join((opened.distrust.message, *snapshots))
@@ -321,7 +342,6 @@ class Slot:
                 check_outputs(
                     opened.store, partial(self._shop.streams.log_marker, owner=self._shop.program.owner, task=task)
                 )
-        return TaskCommit(opened.store, durable, turn.number, last_sent)
 
     def _store_directory(self, task: str) -> StoreDirectory:
         return self._shop.program.state.store_directory(self._shop.program.identity(task))

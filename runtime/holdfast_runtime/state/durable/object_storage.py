@@ -7,9 +7,10 @@ so an object that must have a single writer carries the attempt in its name. A "
 names. Must not know what the objects mean.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -25,12 +26,13 @@ from holdfast_runtime.state.durable.object_answers import (
 )
 from holdfast_runtime.state.durable.object_service import AT_ONCE, S3Service
 from holdfast_runtime.state.durable.object_writes import ObjectWrites
+from holdfast_runtime.state.durable.reading_ahead import read_ahead
 from holdfast_runtime.state.durable.storage import Chunk, obsolete_may_stay
 
 _DELETES_AT_ONCE = 16
 """A snapshot may make a hundred objects obsolete, and each delete takes one to three round trips."""
-_READ = 8 << 20
-"""Bytes asked for at once."""
+_READ, _AHEAD = 8 << 20, 3
+"""Bytes asked for in one request, and how many of these are in memory or under way."""
 _SMALL = 8 << 20
 """Bytes that are written in one request; a larger object goes in parts, some of them at once."""
 
@@ -95,8 +97,8 @@ class ObjectStorage:
     @contextmanager
     def reading(self, name: str) -> Iterator[Callable[[int], bytes]]:
         """Give a function that reads the next bytes of the object."""
-        with self._reporting(name), self._opened(name) as file:
-            yield _Reader(file).read
+        with self._reporting(name), closing(self._pieces(name)) as pieces:
+            yield _Reader(pieces).read
 
     def names_behind(self, name: str) -> list[str]:
         """Return the names that sort behind this one, in a directory that has no further ones."""
@@ -181,6 +183,21 @@ class ObjectStorage:
             return False
         return True
 
+    def _pieces(self, name: str) -> Generator[bytes]:
+        """Yield an object piece by piece; those of a large one are asked for ahead, each by a file of its own."""
+        with ExitStack() as stack:
+            idle = deque([stack.enter_context(self._opened(name))])
+            size = idle[0].size()
+
+            def read(start: int) -> bytes:
+                file = idle.pop() if idle else stack.enter_context(self._opened(name))
+                piece = _piece(file, start, min(_READ, size - start))
+                idle.append(file)
+                return piece
+
+            with closing(read_ahead(range(0, size, _READ), read, _AHEAD)) as pieces:
+                yield from pieces
+
     def _opened(self, name: str) -> pa.NativeFile:
         return asked_again(lambda: self._client.open_input_file(self._key(name)))
 
@@ -234,21 +251,20 @@ class ObjectStorage:
 
 
 class _Reader:
-    """Reads an object from its beginning, a large piece at a time."""
+    """Reads as many bytes as are asked for from pieces of any size."""
 
-    def __init__(self, file: pa.NativeFile) -> None:
-        self._file, self._size = file, file.size()
-        self._at = 0
-        """Where the next piece begins."""
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
         self._piece, self._given = b"", 0
 
     def read(self, count: int) -> bytes:
         """Return the next bytes, fewer only at the end."""
         parts = []
-        while count > 0 and (self._given < len(self._piece) or self._at < self._size):
+        while count > 0:
             if self._given == len(self._piece):
-                self._piece, self._given = _piece(self._file, self._at, min(_READ, self._size - self._at)), 0
-                self._at += len(self._piece)
+                self._piece, self._given = next(self._pieces, b""), 0
+                if not self._piece:
+                    break
             part = self._piece[self._given : self._given + count]
             parts.append(part)
             self._given += len(part)

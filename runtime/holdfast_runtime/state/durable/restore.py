@@ -1,30 +1,25 @@
-"""The store a batch starts from: the local one if it can be trusted, else a restored one, else an empty one.
+"""Restoring a task's store from its durable copy.
 
-A restore takes the newest snapshot that is not after the batch, then each bundle and delta up to it; each must be
+It takes the newest snapshot that is not after the batch, then each bundle and delta up to it; each must be
 computed on the state the one before left. A damaged snapshot is replaced by the one before, a damaged bundle by its
 deltas, as long as they are there. A damaged or missing delta is not: the state after it would be wrong, and only a user
-can choose to live without it. The store is declared whole as the
-last step, so that after a death at any point the next try drops what is there. Must not delete anything in the durable
-copy, and must not create an empty store for a task that had state: the caller says whether this is the task's first
-batch.
+can choose to live without it. The store is declared whole as the last step, so that after a death at any point the next
+try drops what is there. Must not delete anything in the durable copy.
 """
 
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from holdfast.errors import UserActionError
 from holdfast_runtime.state.durable.copy import READ_AHEAD, DurableCopy
+from holdfast_runtime.state.durable.reading_ahead import read_ahead
 from holdfast_runtime.state.durable.snapshot import UNREADABLE_SNAPSHOT, unpack_snapshot
 from holdfast_runtime.state.errors import (
     CheckpointUnavailableError,
     DeltaDamagedError,
-    EpochFencedError,
     StoreDamagedError,
-    StoreDiskError,
     StoreFullError,
 )
 from holdfast_runtime.state.store.delta import Delta
@@ -32,15 +27,12 @@ from holdfast_runtime.state.store.directory import (
     StoreDirectory,
     drop,
     drop_sidecar,
-    file_stamp,
     make_directory,
-    read_sidecar,
     write_sidecar,
 )
 from holdfast_runtime.state.store.environment import Claim, claim, typed_store_errors
 from holdfast_runtime.state.store.object_names import Listing, ObjectName
-from holdfast_runtime.state.store.task_store import StoreHead, TaskStore
-from holdfast_runtime.state.store.trust import Distrust, DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
+from holdfast_runtime.state.store.task_store import TaskStore
 
 RESTORE_STEPS = ("old store dropped", "snapshot unpacked", "delta applied", "declared whole")
 
@@ -58,15 +50,22 @@ class RestoredStore:
 
 
 def restore(
-    durable: DurableCopy, directory: StoreDirectory, batch: int, store_claim: Claim | None = None
+    durable: DurableCopy,
+    directory: StoreDirectory,
+    batch: int,
+    store_claim: Claim | None = None,
+    ahead: int = READ_AHEAD,
 ) -> RestoredStore | None:
-    """Build the local store as it was after this batch; return None if there is no durable copy at all."""
+    """Build the local store as it was after this batch; return None if there is no durable copy at all.
+
+    `ahead`: how many deltas are read at once, where an answer takes longer than a delta.
+    """
     listing = durable.listing()
     if not listing.deltas and not listing.snapshots:
         return None
     store_claim = store_claim or claim(directory)
     try:
-        return _Restoring(durable, directory, batch, store_claim, durable.at).run(listing)
+        return _Restoring(durable, directory, batch, store_claim, durable.at, ahead).run(listing)
     except BaseException:
         store_claim.release()
         raise
@@ -79,6 +78,7 @@ class _Restoring:
     batch: int
     held: Claim
     at: Callable[[str], None]
+    ahead: int
     refused: list[CheckpointUnavailableError] = field(default_factory=list)
     """The storage's errors for snapshots it did not deliver."""
 
@@ -189,17 +189,8 @@ class _Restoring:
                     raise
                 return error
 
-        many = min(self.durable.storage.at_once, READ_AHEAD)
-        if many == 1:
-            yield from ((named, read(named)) for named in way)
-            return
-        with ThreadPoolExecutor(many, "restore") as pool:
-            left, reading = deque(way), deque[tuple[ObjectName, Future[Delta | DeltaDamagedError]]]()
-            while left or reading:
-                while left and len(reading) < many:
-                    reading.append((left[0], pool.submit(read, left.popleft())))
-                named, future = reading.popleft()
-                yield named, future.result()
+        with closing(read_ahead(way, read, min(self.durable.storage.at_once, self.ahead))) as deltas:
+            yield from zip(way, deltas, strict=True)
 
     def _unfit(self, store: TaskStore, delta: Delta) -> str | None:
         if delta.base == store.head.epoch:
@@ -235,75 +226,3 @@ class _Restoring:
             + "). Put the objects back from a copy of the checkpoint location, or start with empty state under a new "
             "spec.runId"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedStore:
-    """A store ready for `commit`; if it is not the local one, also why."""
-
-    store: TaskStore
-    distrust: Distrust | None = None
-    restored: RestoredStore | None = None
-
-
-def open_store(directory: StoreDirectory, durable: DurableCopy, batch: int, epoch: int, *, new: bool) -> OpenedStore:
-    """Return the store for this batch. `new` says it is the task's first batch ever, so it may have no durable copy."""
-    expected = ExpectedStore(directory.identity, batch, epoch, directory.boot_id())
-    store_claim = claim(directory)
-    try:
-        store, distrust = _local(directory, durable, expected, store_claim)
-        if store is not None:
-            return OpenedStore(store)
-        restored = _restored(directory, durable, batch, store_claim)
-        if restored is not None:
-            return OpenedStore(restored.store, distrust, restored)
-        if not new:
-            message = (
-                f"{directory.identity} has no usable local store and no durable copy in {durable.storage.directory}, "
-                f"but it had state before batch {batch}: put the checkpoint back, or start under a new spec.runId"
-            )
-            raise UserActionError(message, code="DeltaMissingError")
-        return OpenedStore(TaskStore.create(directory, batch - 1, store_claim), distrust)
-    except BaseException:
-        store_claim.release()
-        raise
-
-
-def _local(
-    directory: StoreDirectory, durable: DurableCopy, expected: ExpectedStore, store_claim: Claim
-) -> tuple[TaskStore | None, Distrust | None]:
-    sidecar = read_sidecar(directory)
-    # Check before opening the file: one from before a power cut may contain anything.
-    distrust = trust(TrustFacts(sidecar, use=StoreUse(store_claim.left(), file_stamp(directory.data_path))), expected)
-    if distrust is not None:
-        return None, distrust
-    try:
-        store = TaskStore(directory, store_claim)
-    except (StoreDiskError, StoreDamagedError) as error:
-        return None, Distrust(DistrustReason.UNREADABLE, str(error))
-    copied = _copied(durable, store.head, expected.epoch)
-    distrust = trust(TrustFacts(sidecar, store.head.batch, store.head.epoch, copied), expected)
-    if distrust is None:
-        return store, None
-    store.discard()
-    if distrust.reason is DistrustReason.NEWER_EPOCH:
-        message = f"the local store of {directory.identity}: {distrust.message}; this process must end"
-        raise EpochFencedError(message)
-    return None, distrust
-
-
-def _copied(durable: DurableCopy, head: StoreHead, epoch: int) -> frozenset[int]:
-    """Return which attempts wrote the store's batch to the durable copy. Asked once per attempt: it costs a listing."""
-    if head.epoch is None or head.epoch >= epoch:
-        return frozenset()
-    listing = durable.listing()
-    return frozenset(named.epoch for named in (*listing.deltas, *listing.snapshots) if named.batch == head.batch)
-
-
-def _restored(directory: StoreDirectory, durable: DurableCopy, batch: int, store_claim: Claim) -> RestoredStore | None:
-    listing = durable.listing()
-    deltas, snapshots = [named.batch for named in listing.deltas], [named.batch for named in listing.snapshots]
-    if deltas and not snapshots and min(deltas) == batch:
-        # The task's first batch was written but not committed here; there is no state before it.
-        return RestoredStore(TaskStore.create(directory, batch - 1, store_claim), None, 0, ())
-    return restore(durable, directory, batch - 1, store_claim)
