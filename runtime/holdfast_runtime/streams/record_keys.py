@@ -194,9 +194,10 @@ PartitionCounts = Sequence[tuple[int, int]]
 
 def ordered(records: pa.RecordBatch, partitions: Numbers) -> tuple[pa.RecordBatch, PartitionCounts]:
     """Return the records by partition, each one's in their order; `partitions`: that of each record."""
+    if (partitions == partitions[:1]).all():
+        return records, [(partition, len(partitions)) for partition in partitions[:1].tolist()]
     distinct, counts = np.unique(partitions, return_counts=True)
-    if len(distinct) > 1:
-        records = records.take(pa.array(np.argsort(partitions, kind="stable")))
+    records = records.take(pa.array(np.argsort(partitions, kind="stable")))
     return records, list(zip(distinct.tolist(), counts.tolist(), strict=True))
 
 
@@ -215,7 +216,7 @@ def split(records: pa.RecordBatch, partitions: Numbers) -> Iterator[tuple[int, p
 
 _WORD = 4
 _FEW = 8
-"""When only this few longer keys are left, hashing them one by one is faster."""
+"""Of so few keys, or so few that are longer than the others, hashing one by one is faster."""
 _FULL = 0xFFFFFFFF
 _SEED, _FACTOR = 0x9747B28C, 0x5BD1E995
 
@@ -228,8 +229,10 @@ def crc32(keys: pa.Array) -> Words:
 
 def murmur2(keys: pa.Array) -> Words:
     """Return Kafka's murmur2 of each key, as unsigned numbers; a null counts as an empty key."""
-    if not len(keys):
-        return np.zeros(0, np.uint32)
+    if keys.type != pa.binary():
+        keys = keys.cast(pa.binary())
+    if len(keys) <= _FEW:
+        return np.fromiter((_murmur2(key or b"") for key in keys.to_pylist()), np.uint32, len(keys))
     starts, lengths, data = _bytes_of(keys)
     words = lengths // _WORD
     order = None if words.min() == words.max() else np.argsort(-words, kind="stable")
@@ -266,6 +269,15 @@ def _eaten(state: Words, starts: Numbers, words: Numbers, data: Bytes) -> Words:
     return state
 
 
+def _murmur2(key: bytes) -> int:
+    whole = len(key) // _WORD * _WORD
+    state = _alone(_SEED ^ len(key), np.frombuffer(key, np.uint8, whole))
+    if tail := key[whole:]:
+        state = (state ^ int.from_bytes(tail, "little")) * _FACTOR & _FULL
+    state = (state ^ state >> 13) * _FACTOR & _FULL
+    return state ^ state >> 15
+
+
 def _alone(state: int, data: Bytes) -> int:
     for word in data.view("<u4").tolist():
         mixed = word * _FACTOR & _FULL
@@ -280,8 +292,6 @@ def _words_at(data: Bytes) -> Words:
 
 def _bytes_of(keys: pa.Array) -> tuple[Numbers, Numbers, Bytes]:
     """Return where each key starts, its length, and the bytes, padded with one more word."""
-    if keys.type != pa.binary():
-        keys = keys.cast(pa.binary())
     _, offsets, data = keys.buffers()
     bounds = np.frombuffer(offsets, np.int32, len(keys) + 1, keys.offset * 4).astype(np.int64)
     lengths = np.diff(bounds)

@@ -34,6 +34,7 @@ _HEADER_LENGTH = len(_LINE % (FORMAT, 0, b"0" * 64, 0, b"0" * 64))
 _WORTH_LZ4, _WORTH_ZSTD = 1 << 14, 1 << 18
 """Bytes. Below the first, starting a codec takes longer than all else here, while a batch waits for it, and so many
 deltas are less than a snapshot is due for. Below the second, lz4 takes half of zstd's time, and leaves little more."""
+_PLAIN, _LZ4, _ZSTD = (pa.ipc.IpcWriteOptions(compression=codec) for codec in (None, "lz4", "zstd"))
 _KEY = b"holdfast"
 _SCHEMA = pa.schema([("key", pa.large_binary()), ("value", pa.large_binary())])
 
@@ -204,8 +205,8 @@ def _rows(batch: pa.RecordBatch) -> Changes:
 def _stream(batches: Sequence[pa.RecordBatch], about: dict[str, Any]) -> bytes:
     schema = _SCHEMA.with_metadata({_KEY: json.dumps(about).encode()})
     size = sum(batch.nbytes for batch in batches)
-    compression = None if size < _WORTH_LZ4 else "lz4" if size < _WORTH_ZSTD else "zstd"
-    sink, options = pa.BufferOutputStream(), pa.ipc.IpcWriteOptions(compression=compression)
+    options = _PLAIN if size < _WORTH_LZ4 else _LZ4 if size < _WORTH_ZSTD else _ZSTD
+    sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=options) as stream:
         for batch in batches:
             stream.write_batch(batch)

@@ -64,12 +64,12 @@ def key_groups(timed: TimedRows, by: Sequence[str]) -> KeyGroups:
         codes, indices = codes[order], pa.array(order)
         rows, times = rows.take(indices), times.take(indices)
         marks = None if marks is None else marks.take(indices)
-    ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
-    latest = np.maximum.reduceat(times.fill_null(_NONE).to_numpy(), np.append(0, ends[:-1]))
+    starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
+    latest = np.maximum.reduceat(times.fill_null(_NONE).to_numpy(), starts)
     return KeyGroups(
         encoded.dictionary.to_pylist(),
         rows,
-        ends.tolist(),
+        [*starts[1:].tolist(), len(codes)],
         times,
         pa.array(latest, pa.int64(), mask=latest == _NONE).to_pylist(),
         order,

@@ -343,8 +343,8 @@ def _opened(path: Path, map_size: int, *, sync: bool) -> lmdb.Environment:
 
 def _chunks(batches: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the same rows in batches of a good size: small ones joined, large ones split."""
-    for whole in pa.Table.from_batches(batches, WRITTEN).combine_chunks().to_batches():
-        per_row = max(1, whole.nbytes // whole.num_rows)
-        rows = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // per_row))
-        for start in range(0, whole.num_rows, rows):
-            yield whole.slice(start, rows)
+    whole = pa.concat_batches(batches)
+    per_row = max(1, whole.nbytes // whole.num_rows)
+    rows = max(1, min(_CHUNK_ROWS, _CHUNK_BYTES // per_row))
+    for start in range(0, whole.num_rows, rows):
+        yield whole.slice(start, rows)
