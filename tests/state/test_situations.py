@@ -16,7 +16,7 @@ from holdfast_runtime.state.durable.copy import SnapshotPolicy
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
 from holdfast_runtime.state.store.delta import Delta, pack_delta
 from holdfast_runtime.state.store.directory import TaskIdentity
-from holdfast_runtime.state.store.task_store import StoreHead
+from holdfast_runtime.state.store.store_head import StoreHead
 from holdfast_runtime.state.store.trust import DistrustReason
 from tests.error_codes import has_code
 from tests.state.places import TASK, Disk, InDeltas, damage, history, lose, restored, snapshot

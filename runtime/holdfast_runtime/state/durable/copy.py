@@ -43,7 +43,8 @@ from holdfast_runtime.state.store.object_names import (
     shutting_out,
     snapshot_name,
 )
-from holdfast_runtime.state.store.task_store import StoreHead, TaskStore
+from holdfast_runtime.state.store.store_head import StoreHead
+from holdfast_runtime.state.store.task_store import TaskStore
 
 CrashHook = Callable[[str], None]
 SNAPSHOT_STEPS = ("snapshot begun", "snapshot written", "snapshot noted")

@@ -15,7 +15,8 @@ from holdfast_runtime.state.durable.restore import RestoredStore, restore
 from holdfast_runtime.state.errors import EpochFencedError, StoreDamagedError, StoreDiskError
 from holdfast_runtime.state.store.directory import StoreDirectory, file_stamp, read_sidecar
 from holdfast_runtime.state.store.environment import Claim, claim
-from holdfast_runtime.state.store.task_store import StoreHead, TaskStore
+from holdfast_runtime.state.store.store_head import StoreHead
+from holdfast_runtime.state.store.task_store import TaskStore
 from holdfast_runtime.state.store.trust import Distrust, DistrustReason, ExpectedStore, StoreUse, TrustFacts, trust
 
 _AT_ONCE, _RESTORED_AT_ONCE = 16, 4

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from holdfast_runtime.state.errors import SnapshotDamagedError
 from holdfast_runtime.state.store.directory import TaskIdentity
-from holdfast_runtime.state.store.task_store import StoreHead
+from holdfast_runtime.state.store.store_head import StoreHead
 
 FORMAT = 1
 ENGINE = "lmdb-0.9"

@@ -33,7 +33,8 @@ from holdfast_runtime.state.durable.storage import Storage
 from holdfast_runtime.state.errors import CheckpointUnavailableError, EpochFencedError
 from holdfast_runtime.state.store.directory import StoreDirectory, read_sidecar
 from holdfast_runtime.state.store.environment import DATABASES, typed_store_errors
-from holdfast_runtime.state.store.task_store import TaskStore, stored_head
+from holdfast_runtime.state.store.store_head import stored_head
+from holdfast_runtime.state.store.task_store import TaskStore
 
 DEADLINE = 600.0
 """Seconds after which a snapshot gives up: its storage may be stuck."""

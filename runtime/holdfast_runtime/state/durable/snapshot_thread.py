@@ -16,7 +16,8 @@ from holdfast.errors import HoldfastError
 from holdfast_runtime.state.durable.copy import DurableCopy
 from holdfast_runtime.state.durable.snapshot import snapshot_chunks
 from holdfast_runtime.state.store.environment import FrozenState
-from holdfast_runtime.state.store.task_store import StoreHead, TaskStore
+from holdfast_runtime.state.store.store_head import StoreHead
+from holdfast_runtime.state.store.task_store import TaskStore
 
 MOST = 8
 """Threads of this process that hold a snapshot or a bundle in memory."""

@@ -7,7 +7,6 @@ file is read in place, and `check` at the end tells whether an app has started. 
 and must not decide whether a store can be trusted.
 """
 
-import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,13 +21,13 @@ from holdfast_runtime.lmdb_file import FileDamagedError, check_metas
 from holdfast_runtime.state.errors import StoreDiskError
 from holdfast_runtime.state.store.directory import StoreDirectory
 from holdfast_runtime.state.store.environment import DATABASES
+from holdfast_runtime.state.store.store_head import HEAD, StoreHead, head_of
 from holdfast_runtime.state.store.table import LONGEST_PLAIN, fold_key, in_order, selected, unfold
-from holdfast_runtime.state.store.task_store import StoreHead
 
 _TRIES = 5
 _SLACK_PAGES = 16
 """Pages at the end that LMDB took and returned in one transaction are counted but not in the file."""
-_HEAD, _TABLE = b"head", b"table."
+_TABLE = b"table."
 _T = TypeVar("_T")
 
 
@@ -115,11 +114,7 @@ class OfflineStore:
             raise RetrySoonError(message, code="StoreBusyError")
 
     def _head(self) -> StoreHead:
-        stored = self._txn.get(b"head", db=self._handles[_HEAD]) if _HEAD in self._handles else None
-        if stored is None:
-            message = "it has no head"
-            raise ValueError(message)
-        return StoreHead(**json.loads(stored))
+        return head_of(self._txn.get(HEAD, db=self._handles[HEAD]) if HEAD in self._handles else None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,16 +7,13 @@ ordinary tables, so they move, roll back and are copied with the rest. Must not 
 opened. Who keeps it open between batches keeps all other processes out.
 """
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from types import TracebackType
 from typing import Self
-
-import lmdb
 
 from holdfast.errors import HoldfastError, RetrySoonError
 from holdfast_runtime.lmdb_file import check_metas
@@ -39,6 +36,7 @@ from holdfast_runtime.state.store.environment import (
     mark_damaged,
     typed_store_errors,
 )
+from holdfast_runtime.state.store.store_head import HEAD, StoreHead, head_of, put_head
 from holdfast_runtime.state.store.table import StateTable, any_long, fold_key, fold_value
 
 OFFSETS = ".offsets"
@@ -46,7 +44,6 @@ CONTROL = ".control"
 OUTPUTS = ".outputs"
 """Names of tables that begin with a dot are reserved for Holdfast."""
 
-_HEAD, _KEY = b"head", b"head"
 _TABLE, _UNDO = b"table.", b"undo."
 _LONGEST_NAME = 200
 
@@ -66,37 +63,8 @@ class BatchWork(Enum):
     """The store already has this batch: its tables show the state after it, and `commit` writes nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreHead:
-    """The position of a store. Before the first commit it stands at the batch before the task's first."""
-
-    batch: int
-    start: int
-    """The batch before the task's first."""
-    epoch: int | None = None
-    """The attempt that computed this state; None if nothing was committed."""
-    undo: bool = False
-    undo_epoch: int | None = None
-    snapshot: int | None = None
-    """The last batch with a snapshot in the durable copy."""
-    snapshot_bytes: int = 0
-    delta_bytes: int = 0
-    """Total size of the deltas since that snapshot, without outputs."""
-    bundle: int | None = None
-    """The last batch that is in a bundle since that snapshot."""
-    bundles: int = 0
-    """How many bundles there are since that snapshot."""
-    bundled_bytes: int = 0
-    """What of `delta_bytes` is in them."""
-
-    @property
-    def deltas(self) -> int:
-        """How many deltas there are since that snapshot and its bundles."""
-        return self.batch - max(batch for batch in (self.start, self.snapshot, self.bundle) if batch is not None)
-
-
 class TaskStore:
-    """The state of one task. Made by `create`, `open` or `opening.restore`; a context manager that closes it."""
+    """The state of one task. Made by `create`, `open` or `restore`; a context manager that closes it."""
 
     def __init__(self, directory: StoreDirectory, store_claim: Claim) -> None:
         self.directory = directory
@@ -129,7 +97,7 @@ class TaskStore:
             environment = Environment(directory)
             try:
                 with environment.writing() as txn:
-                    txn.put(_HEAD, [(_KEY, _head_bytes(StoreHead(batch, batch)))])
+                    put_head(txn, StoreHead(batch, batch))
             finally:
                 environment.close()
             with typed_store_errors(directory):
@@ -263,7 +231,7 @@ class TaskStore:
             _clear_undo(txn)
             for table, rows in changed:
                 _write(txn, table, rows)
-            txn.put(_HEAD, [(_KEY, _head_bytes(head))])
+            put_head(txn, head)
             # Whoever dies of reading the store does not get here.
             self._deaths = 0
         self.head = head
@@ -298,7 +266,7 @@ class TaskStore:
 
     def _note_head(self, head: StoreHead) -> None:
         with self._writing() as txn:
-            txn.put(_HEAD, [(_KEY, _head_bytes(head))])
+            put_head(txn, head)
         self.head = head
 
     def frozen(self) -> FrozenState:
@@ -332,7 +300,7 @@ class TaskStore:
                 txn.delete(table, [key for key, old in rows if not old])
                 txn.put(table, [(key, old[1:]) for key, old in rows if old])
             _clear_undo(txn)
-            txn.put(_HEAD, [(_KEY, _head_bytes(head))])
+            put_head(txn, head)
         self.head = head
 
     @contextmanager
@@ -369,10 +337,10 @@ class TaskStore:
         )
 
     def _read_head(self) -> StoreHead:
-        stored = self._environment.get(_HEAD, [_KEY]).get(_KEY)
+        stored = self._environment.get(HEAD, [HEAD]).get(HEAD)
         self._environment.stop_reading()
         try:
-            return _head(stored)
+            return head_of(stored)
         except ValueError as error:
             raise mark_damaged(self.directory, "it has no readable head") from error
 
@@ -397,20 +365,3 @@ def _clear_undo(txn: WriteTransaction) -> None:
     for name in txn.names():
         if name.startswith(_UNDO):
             txn.clear(name)
-
-
-def stored_head(env: lmdb.Environment, txn: "lmdb.Transaction[bytes]") -> StoreHead:
-    """Return the head of a store that is read from outside; raise `ValueError` or LMDB's errors if there is none."""
-    return _head(txn.get(_KEY, db=env.open_db(_HEAD, txn, create=False)))
-
-
-def _head(stored: bytes | None) -> StoreHead:
-    try:
-        return StoreHead(**json.loads(stored or b""))
-    except TypeError as error:
-        message = f"it has no readable head ({error})"
-        raise ValueError(message) from error
-
-
-def _head_bytes(head: StoreHead) -> bytes:
-    return json.dumps({name: getattr(head, name) for name in StoreHead.__slots__}).encode()
