@@ -190,7 +190,10 @@ class ObjectStorage:
             size = idle[0].size()
 
             def read(start: int) -> bytes:
-                file = idle.pop() if idle else stack.enter_context(self._opened(name))
+                try:
+                    file = idle.pop()
+                except IndexError:
+                    file = stack.enter_context(self._opened(name))
                 piece = _piece(file, start, min(_READ, size - start))
                 idle.append(file)
                 return piece

@@ -151,17 +151,12 @@ class DirectoryStorage:
 
     def names(self) -> list[str]:
         """Return the names of all objects, unordered, without unfinished ones."""
-        return [name for name in self._all() if not name.startswith(_TEMPORARY)]
+        return [name for name in self._files() if not name.startswith(_TEMPORARY)]
 
     def names_behind(self, name: str) -> list[str]:
         """Return the names that sort behind this one, unordered."""
-        with self._reporting(""):
-            try:
-                # Each task is listed in each batch, so ask for nothing but names.
-                with os.scandir(self.root) as entries:
-                    names = [entry.name for entry in entries]
-            except FileNotFoundError:
-                return []
+        # Each task is listed in each batch, so ask for nothing but names.
+        names = self._entries(lambda _: True)
         return [other for other in names if other > name and not other.startswith(_TEMPORARY)]
 
     def modified(self) -> dict[str, int]:
@@ -174,16 +169,11 @@ class DirectoryStorage:
 
     def directories(self) -> list[str]:
         """Return the names of subdirectories, unordered."""
-        with self._reporting(""):
-            try:
-                with os.scandir(self.root) as entries:
-                    return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-            except FileNotFoundError:
-                return []
+        return self._entries(lambda entry: entry.is_dir(follow_symlinks=False))
 
     def unfinished(self) -> dict[str, str]:
         """Return the unfinished objects of dead or living writers, each temporary name with its intended name."""
-        marked = [name for name in self._all() if name.startswith(_TEMPORARY)]
+        marked = [name for name in self._files() if name.startswith(_TEMPORARY)]
         return {name: name.removeprefix(_TEMPORARY).rpartition(".")[0] for name in marked}
 
     def read(self, name: str) -> bytes | None:
@@ -244,12 +234,14 @@ class DirectoryStorage:
                     directory.rmdir()
         return removed
 
-    def _all(self) -> list[str]:
+    def _files(self) -> list[str]:
+        return self._entries(os.DirEntry.is_file)
+
+    def _entries(self, fits: "Callable[[os.DirEntry[str]], bool]") -> list[str]:
         with self._reporting(""):
             try:
-                # Every task is listed in each batch, some twice, so ask for nothing but names.
                 with os.scandir(self.root) as entries:
-                    return [entry.name for entry in entries if entry.is_file()]
+                    return [entry.name for entry in entries if fits(entry)]
             except FileNotFoundError:
                 return []
 
