@@ -16,7 +16,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from os import urandom
 from pathlib import Path
 from shutil import rmtree
 
@@ -102,7 +101,7 @@ def of_a_large_state(copies: Copies) -> None:
     with open_stores([request])[0].store as store:
         store.begin(1, 1)
         store.table("rows").put_many(
-            [b"%09d" % number for number in range(LARGE)], [urandom(ROW) for _ in range(LARGE)]
+            [b"%09d" % number for number in range(LARGE)], [os.urandom(ROW) for _ in range(LARGE)]
         )
         store.commit()
         began = time.perf_counter()

@@ -306,8 +306,7 @@ class Slot:
                 stores[task] = store
                 stack.callback(store.close)
         missing = [task for task in tasks if task not in stores]
-        with self._phases.measured("open"):
-            opened_stores = open_stores([self._request(task, copies[task]) for task in missing])
+        opened_stores = self._opened({task: copies[task] for task in missing}) if missing else []
         for opened in opened_stores:
             stores[opened.store.task] = opened.store
             stack.callback(opened.store.close)
@@ -321,9 +320,16 @@ class Slot:
     def _kept(self, task: str) -> TaskStore | None:
         return None if self._stores is None else self._stores.take(task, self._turns[task].number, self._plan.epoch)
 
-    def _request(self, task: str, durable: DurableCopy) -> StoreRequest:
-        number = self._turns[task].number
-        return StoreRequest(self._store_directory(task), durable, number, self._plan.epoch, new=number == 1)
+    def _opened(self, copies: Mapping[str, DurableCopy]) -> list[OpenedStore]:
+        turns, epoch = self._turns, self._plan.epoch
+        with self._phases.measured("open"):
+            return open_stores(
+                [
+                    StoreRequest(self._store_directory(task), durable, number, epoch, new=number == 1)
+                    for task, durable in copies.items()
+                    for number in [turns[task].number]
+                ]
+            )
 
     def _sent(self, task: str) -> int | None:
         sent = self._shop.program.sent.get(task)

@@ -44,14 +44,16 @@ class StepClock:
         """Processing time by the host's clock."""
         return self.now - self.skew
 
-    def late(self, times: pa.Int64Array, marks: pa.Int64Array | None = None) -> pa.BooleanArray:
+    def late(self, times: pa.Int64Array, rows: pa.Int64Array | None = None) -> pa.BooleanArray:
         """Return which event times of rows are late: behind the watermark, or implausibly far ahead.
 
-        `marks`: where the watermark stands at each row; without, where it stood before the batch.
+        `rows`: the marks of the rows; without, the watermark stands where it stood before the batch.
         """
-        behind = pc.less(
-            times, (UNKNOWN if self.before is None else micros(self.before)) if marks is None else _micros(marks)
-        )
+        if rows is not None and self.marked:
+            watermark = _micros(self.marks(rows, len(times)))
+        else:
+            watermark = UNKNOWN if self.before is None else micros(self.before)
+        behind = pc.less(times, watermark)
         ahead = pc.greater(times, _LATEST if self.horizon is None else micros(self.horizon))
         return pc.or_(behind, ahead).fill_null(False)  # noqa: FBT003 - Arrow's own
 

@@ -21,8 +21,6 @@ from holdfast_runtime.state.store.trust import Distrust, DistrustReason, Expecte
 
 _AT_ONCE, _RESTORED_AT_ONCE = 16, 4
 """Stores of a slot that are opened, and of these restored, at once, where the storage's answers take their time."""
-_READ_AHEAD_OF_EACH = READ_AHEAD // 2
-"""What was read ahead is in memory, of all that are restored at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,8 @@ def open_stores(requests: Sequence[StoreRequest]) -> list[OpenedStore]:
     if not requests:
         return []
     at_once = min(_AT_ONCE, requests[0].durable.storage.at_once)
-    ahead = READ_AHEAD if min(at_once, len(requests)) == 1 else _READ_AHEAD_OF_EACH
+    # What was read ahead is in memory, of all that are restored at once.
+    ahead = READ_AHEAD if len(requests) == 1 else READ_AHEAD // 2
     restoring = Semaphore(_RESTORED_AT_ONCE)
     with ExitStack() as stack:
 

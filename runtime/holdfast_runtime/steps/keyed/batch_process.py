@@ -129,7 +129,7 @@ class BatchProcessStep:
         keys = KeyColumns.of(columns, rows.count)
         by_hash = group_rows(keys, keys.hashes())
         starts, order = by_hash.starts, pa.array(by_hash.order)
-        late = clock.late(rows.times, clock.marks(rows.marks, rows.count)).take(order)
+        late = clock.late(rows.times, rows.marks).take(order)
         firsts = pa.array(by_hash.order[starts])
         batch_keys = BatchKeys(by_hash.hashes[starts], [column.take(firsts) for column in columns])
         timed = TimedRows(rows.rows.take(order), rows.times.take(order))

@@ -175,8 +175,7 @@ class ProcessStep:
         """Make the calls for rows; return how many of these were late."""
         groups, clock = key_groups(rows, self._by), table.clock
         dicts, marks = row_dicts(groups.rows, self._whose), clock.marks(groups.marks, groups.rows.num_rows)
-        late_rows = clock.late(groups.times, None if groups.marks is None else marks)
-        late = np.flatnonzero(late_rows.to_numpy(zero_copy_only=False))
+        late = np.flatnonzero(clock.late(groups.times, groups.marks).to_numpy(zero_copy_only=False))
         moment.marks = marks.to_pylist()
         moment.give(dicts, late)
         loaded = table.load([row_key(key) for key in groups.keys])
