@@ -64,8 +64,13 @@ def before_the_first(act: Callable[[], None]) -> None:
 
 
 def resources_held() -> bool:
-    """Return whether this process has resources to close."""
+    """Return whether this process has resources that are not closed yet."""
     return _held.any
+
+
+def closing_resources() -> bool:
+    """Return whether this process is closing its resources."""
+    return _held.closing
 
 
 class _HeldResources:
@@ -80,6 +85,7 @@ class _HeldResources:
         self._lock = threading.RLock()
         self._held: dict[Steps[Any], tuple[Any, Iterator[Any]]] = {}
         self._users = 0
+        self.closing = False
 
     def get(self, make: Steps[Resource]) -> Resource:
         """Return a resource, set up if it is not yet."""
@@ -93,8 +99,8 @@ class _HeldResources:
 
     @property
     def any(self) -> bool:
-        """Whether there are any."""
-        return bool(self._held)
+        """Whether there are any, or one that is being closed."""
+        return self.closing or bool(self._held)
 
     def use(self) -> None:
         """Note that somebody calls functions."""
@@ -111,9 +117,11 @@ class _HeldResources:
     def close(self) -> None:
         """Close all resources. What one raises is printed, and the others are closed too."""
         with self._lock:
+            self.closing = True
             while self._held:
                 make, (_, steps) = self._held.popitem()
                 _tear_down(make, steps)
+            self.closing = False
 
 
 _held = _HeldResources()

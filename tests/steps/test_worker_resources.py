@@ -17,19 +17,20 @@ FIRST_TASK = """
 import os, signal
 from holdfast_runtime.functions import worker_resource
 from holdfast_runtime.spark.worker_end import close_before_end
+from holdfast_runtime.worker_resources import calling_functions
 
 @worker_resource
 def client():
     print("open", flush=True)
     yield
+    MEANWHILE
     print("close", flush=True)
 
 close_before_end()
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # as each task of Spark begins
-SET_UP
-os.kill(os.getpid(), signal.SIGHUP)
-signal.pause()
+TASK
 """
+HANGUP = "os.kill(os.getpid(), signal.SIGHUP)"
 
 
 def noted(log: list[str], name: str) -> Callable[[], str]:
@@ -157,8 +158,28 @@ def test_a_function_without_yield_is_no_resource() -> None:
 
 @pytest.mark.parametrize(("set_up", "printed", "code"), [("client()", "open\nclose\n", 0), ("", "", -signal.SIGHUP)])
 def test_a_hangup_within_the_first_task_closes_too(set_up: str, printed: str, code: int) -> None:
-    script = FIRST_TASK.replace("SET_UP", set_up)
-    ended = subprocess.run(
+    ended = first_task(f"{set_up}\n{HANGUP}\nsignal.pause()", meanwhile="pass")
+    assert (ended.stdout, ended.returncode, ended.stderr) == (printed, code, "")
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        f"client()\n{HANGUP}\nsignal.pause()",
+        "client()\nos._exit(0)",
+        "client()\nraise SystemExit",
+        "with calling_functions(): client()",
+    ],
+    ids=["another hangup", "an exit at once", "an exit of Python", "the end of the last caller"],
+)
+def test_a_hangup_while_resources_close_cuts_nothing_off(task: str) -> None:
+    ended = first_task(task, meanwhile=HANGUP)
+    assert (ended.stdout, ended.returncode, ended.stderr) == ("open\nclose\n", 0, "")
+
+
+def first_task(task: str, meanwhile: str) -> subprocess.CompletedProcess[str]:
+    """Run a worker's first task to its process's end; `meanwhile` is what happens while its resource is closed."""
+    script = FIRST_TASK.replace("TASK", task).replace("MEANWHILE", meanwhile)
+    return subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=patience(60), check=False
     )
-    assert (ended.stdout, ended.returncode, ended.stderr) == (printed, code, "")

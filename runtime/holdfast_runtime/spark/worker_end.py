@@ -3,8 +3,9 @@
 Spark's daemon ends idle workers by `os._exit`, and all of them by a hangup, for which each task sets the default again;
 neither runs what Python does at exit. Both are replaced in the daemon, from which workers are forked. A worker without
 resources ends as Spark ends it; a hangup may come while the task that sets up the first one still ends, so it is caught
-from then on, or, as only the main thread may set what a signal does, from the next task on. Must not keep a worker from
-ending.
+from then on, or, as only the main thread may set what a signal does, from the next task on. The daemon sends two, and
+closes connections before, so a worker may be closing already when one comes, by whatever way it ends: it goes on with
+that. Must not keep a worker from ending.
 """
 
 import os
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
-from holdfast_runtime.worker_resources import before_the_first, close_resources, resources_held
+from holdfast_runtime.worker_resources import before_the_first, close_resources, closing_resources, resources_held
 
 CLOSED_WITHIN = 5
 """Seconds; then a worker ends as it is."""
@@ -31,10 +32,16 @@ def close_before_end() -> None:
 
 def _end(code: int) -> None:
     if resources_held():
-        _set_signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(CLOSED_WITHIN)
+        _end_soon()
         close_resources()
     _end_process(code)
+
+
+def _end_soon() -> None:
+    if _may_set_signals():
+        _set_signal(signal.SIGHUP, signal.SIG_IGN)
+        _set_signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.alarm(CLOSED_WITHIN)
 
 
 def _signal(number: int, action: Callable[[int, FrameType | None], Any] | int | None) -> Any:
@@ -43,9 +50,16 @@ def _signal(number: int, action: Callable[[int, FrameType | None], Any] | int | 
 
 
 def _catch_hangup() -> None:
-    if threading.current_thread() is threading.main_thread():
+    if _may_set_signals():
         _set_signal(signal.SIGHUP, _hung_up)
 
 
+def _may_set_signals() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
 def _hung_up(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the protocol of handlers
-    _end(0)
+    if closing_resources():
+        _end_soon()
+    else:
+        _end(0)
