@@ -84,8 +84,8 @@ class LayeredSchema:
         if stored is not None and _columns(stored.rows) != _columns(self.rows):
             message = (
                 f"the state in table {table.name} has the columns {_listed(stored.rows)}, but the step keeps "
-                f"{_listed(self.rows)}: it is state of another `by` or `compute`, or of columns with other types. "
-                "Undo that change, or set a new spec.runId, which starts with empty state"
+                f"{_listed(self.rows)}: it is state of another `by` or `compute`, of columns with other types, or of "
+                "an earlier release. Undo that change, or set a new spec.runId, which starts with empty state"
             )
             raise UserActionError(message, code="RunsSchemaError")
 

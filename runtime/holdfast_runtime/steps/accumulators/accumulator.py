@@ -43,6 +43,8 @@ class ChosenRows:
     largest: bool
     rows: pa.Array
     """The row of each group; null where none counts."""
+    values: pa.Array
+    """What is compared, in that row."""
 
     def is_of(self, compared: pa.Array, counted: Mask | None, *, largest: bool) -> bool:
         """Whether this is the choice by these values."""

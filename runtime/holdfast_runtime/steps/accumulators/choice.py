@@ -5,7 +5,7 @@ it is the first. Spark leaves ties of `min_by` and the choice of `any_value` ope
 nothing here may know what it keeps.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,7 +34,7 @@ class Extreme:
     def gather(self, arguments: Sequence[pa.Array], counted: Mask | None, groups: RowGroups) -> list[pa.Array]:
         """Return the values of the chosen row of each group."""
         chosen = self._chosen(arguments[-1], counted, groups)
-        return [column.take(chosen.rows) for column in arguments]
+        return [*(column.take(chosen.rows) for column in arguments[:-1]), chosen.values]
 
     def merge(self, partials: Sequence[pa.Array], groups: RowGroups) -> list[pa.Array]:
         """Return the values of the row that is chosen of those that were."""
@@ -50,7 +50,7 @@ class Extreme:
                 return earlier
         rivals = MemberRows.of(groups, counted, valid_rows([compared]))
         rows = _indices(extreme_rows(compared, rivals, largest=self.largest), len(groups.starts))
-        chosen = ChosenRows(compared, counted, self.largest, rows)
+        chosen = ChosenRows(compared, counted, self.largest, rows, compared.take(rows))
         groups.chosen.append(chosen)
         return chosen
 
@@ -102,15 +102,21 @@ def _end(*, last: bool) -> Maker:
     return lambda call, types: EndOfRows(types[0], last, call.ignore_nulls)
 
 
+_EXTREMES: Mapping[str, bool] = {"min": False, "max": True, "min_by": False, "max_by": True}
+"""Function -> whether it is the largest that it chooses."""
 MAKERS: Mapping[str, Maker] = {
-    "min": _extreme(largest=False),
-    "max": _extreme(largest=True),
-    "min_by": _extreme(largest=False),
-    "max_by": _extreme(largest=True),
+    **{function: _extreme(largest=largest) for function, largest in _EXTREMES.items()},
     "first": _end(last=False),
     "last": _end(last=True),
     "any_value": _end(last=False),
 }
+
+
+def choice_of(call: AggregateCall) -> Hashable:
+    """Return by what a call chooses, equal for all whose last kept column is the same; None if it has no such."""
+    if (largest := _EXTREMES.get(call.function)) is None:
+        return None
+    return largest, call.arguments[-1], call.condition
 
 
 def _indices(chosen: MemberRows, groups: int) -> pa.Array:

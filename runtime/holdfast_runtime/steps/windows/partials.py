@@ -6,9 +6,9 @@ Partials of one key may be many, from batches and panes; their order is that in 
 in which Spark gives it back: 0.0 for -0.0. Must not know windows, times or stores.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,8 +19,11 @@ from holdfast_runtime.columns.grouping import group_rows
 from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask
 from holdfast_runtime.state.sorted.schema import made_by
-from holdfast_runtime.steps.accumulators.accumulator import AggregateResult, RowGroups, TooManyValuesError
+from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, RowGroups, TooManyValuesError
+from holdfast_runtime.steps.accumulators.choice import choice_of
 from holdfast_runtime.steps.accumulators.functions import accumulator_for
+
+_Column = TypeVar("_Column", pa.Array, pa.Field)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,21 +42,22 @@ class Partials:
         self._accumulators = [
             accumulator_for(call, [schema.field(column).type for column in call.arguments]) for call in calls
         ]
-        partial_fields = [
-            pa.field(f"#{number}.{part}", kind)
-            for number, accumulator in enumerate(self._accumulators)
-            for part, kind in enumerate(accumulator.kept)
-        ]
-        self.schema = pa.schema([*(pa.field(column, schema.field(column).type) for column in by), *partial_fields])
+        self._places = _places(len(by), calls, self._accumulators)
+        """Of each call, where the columns are that it keeps."""
+        fields = [pa.field(column, schema.field(column).type) for column in by]
+        for number, (places, accumulator) in enumerate(zip(self._places, self._accumulators, strict=True)):
+            call_fields = [pa.field(f"#{number}.{part}", kind) for part, kind in enumerate(accumulator.kept)]
+            fields += _its_own(call_fields, places, len(fields))
+        self.schema = pa.schema(fields)
         self.results = [accumulator.result for accumulator in self._accumulators]
-        ends = np.cumsum([len(by), *(len(accumulator.kept) for accumulator in self._accumulators)]).tolist()
-        self._spans = list(pairwise(ends))
 
     def made_by(self, schema: pa.Schema, calls: Sequence[str]) -> pa.Schema:
         """Return a schema that begins with that of partials, in which columns say by which of these calls they are."""
         fields = [*schema]
-        for (start, end), text in zip(self._spans, calls, strict=False):
-            fields[start:end] = [made_by(field, text) for field in fields[start:end]]
+        # Backwards, so that a column of several calls is the first one's.
+        for places, text in reversed([*zip(self._places, calls, strict=False)]):
+            for place in places:
+                fields[place] = made_by(fields[place], text)
         return pa.schema(fields)
 
     def keys(self, rows: pa.RecordBatch) -> KeyColumns:
@@ -80,12 +84,13 @@ class Partials:
         """Return a partial for each group; rows of a group are of one key."""
         firsts = pa.array(groups.order[groups.starts])
         columns = [_plain_zeros(rows.column(column).take(firsts)) for column in self.by]
-        for call, accumulator in zip(self._calls, self._accumulators, strict=True):
+        for places, call, accumulator in zip(self._places, self._calls, self._accumulators, strict=True):
             counted = None if call.condition is None else _true(rows.column(call.condition))
             try:
-                columns += accumulator.gather([rows.column(name) for name in call.arguments], counted, groups)
+                call_columns = accumulator.gather([rows.column(name) for name in call.arguments], counted, groups)
             except TooManyValuesError as error:
                 raise self._too_many(call, error, columns) from error
+            columns += _its_own(call_columns, places, len(columns))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def merge(self, partials: HashedRows) -> HashedRows:
@@ -100,20 +105,21 @@ class Partials:
         """Return one partial for each group; partials of a group are of one key."""
         firsts = pa.array(groups.order[groups.starts])
         columns = [partials.column(column).take(firsts) for column in self.by]
-        for (start, end), call, accumulator in zip(self._spans, self._calls, self._accumulators, strict=True):
+        for places, call, accumulator in zip(self._places, self._calls, self._accumulators, strict=True):
             try:
-                columns += accumulator.merge(partials.columns[start:end], groups)
+                call_columns = accumulator.merge([partials.column(place) for place in places], groups)
             except TooManyValuesError as error:
                 raise self._too_many(call, error, columns) from error
+            columns += _its_own(call_columns, places, len(columns))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def finish(self, partials: pa.RecordBatch) -> FinishedGroups:
         """Return the results of each partial."""
-        spans = zip(self._spans, self._accumulators, strict=True)
-        return FinishedGroups(
-            partials.columns[: len(self.by)],
-            [accumulator.finish(partials.columns[start:end]) for (start, end), accumulator in spans],
-        )
+        results = [
+            accumulator.finish([partials.column(place) for place in places])
+            for places, accumulator in zip(self._places, self._accumulators, strict=True)
+        ]
+        return FinishedGroups(partials.columns[: len(self.by)], results)
 
     def call_text(self, number: int) -> str:
         """Return a call as users know it, for an error."""
@@ -130,6 +136,23 @@ class Partials:
             "at most; filter the rows before, add a column to by, or count with approx_count_distinct"
         )
         return UserActionError(message, code="TooManyValuesError")
+
+
+def _places(first: int, calls: Sequence[AggregateCall], accumulators: Sequence[Accumulator]) -> list[list[int]]:
+    """Return where each call has its columns, from this place on. What several choose by is kept by the first one."""
+    compared, all_places = dict[Hashable, int](), list[list[int]]()
+    for call, accumulator in zip(calls, accumulators, strict=True):
+        places = [*range(first, first + len(accumulator.kept))]
+        if (choice := choice_of(call)) is not None:
+            places[-1] = compared.setdefault(choice, places[-1])
+        first += sum(place >= first for place in places)
+        all_places.append(places)
+    return all_places
+
+
+def _its_own(columns: Sequence[_Column], places: Sequence[int], before: int) -> list[_Column]:
+    """Return those of a call's columns that are not among the first `before`, which are of other calls."""
+    return [column for column, place in zip(columns, places, strict=True) if place >= before]
 
 
 def _true(column: pa.Array) -> Mask:
