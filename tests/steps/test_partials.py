@@ -13,16 +13,25 @@ from holdfast_runtime.steps.windows.partials import Partials
 
 ROWS = pa.schema([("k", pa.int64()), ("x", pa.string()), ("y", pa.float64()), ("t", pa.int64()), ("c", pa.bool_())])
 LATEST = AggregateCall("max", ("t",))
-CALLS = st.builds(
-    AggregateCall,
-    st.sampled_from(["min_by", "max_by"]),
-    st.tuples(st.sampled_from("xyt"), st.sampled_from("yt")),
-    st.sampled_from([None, "c"]),
-) | st.builds(
-    AggregateCall,
-    st.sampled_from(["min", "max", "first", "count"]),
-    st.tuples(st.sampled_from("xyt")),
-    st.sampled_from([None, "c"]),
+CONDITIONS = st.sampled_from([None, "c"])
+OVER_NUMBERS = ["sum", "try_sum", "avg", "stddev_samp", "var_pop", "max", "min"]
+CALLS = st.one_of(
+    st.builds(
+        AggregateCall,
+        st.sampled_from(["min_by", "max_by"]),
+        st.tuples(st.sampled_from("xyt"), st.sampled_from("yt")),
+        CONDITIONS,
+    ),
+    st.builds(AggregateCall, st.sampled_from(OVER_NUMBERS), st.tuples(st.sampled_from("yt")), CONDITIONS),
+    st.builds(AggregateCall, st.just("count"), st.tuples(st.sampled_from("xyt")), CONDITIONS, st.booleans()),
+    st.builds(
+        AggregateCall,
+        st.sampled_from(["first", "any_value", "last"]),
+        st.tuples(st.sampled_from("xyt")),
+        CONDITIONS,
+        st.just(value=False),
+        st.booleans(),
+    ),
 )
 VALUES = {
     "k": st.integers(0, 2),
@@ -55,6 +64,13 @@ def results(calls: Sequence[AggregateCall], batches: Sequence[pa.RecordBatch]) -
 def test_what_several_calls_choose_by_is_kept_once() -> None:
     partials = Partials("s", ["k"], ROWS, [by_latest("x"), LATEST, by_latest("y"), AggregateCall("count")])
     assert partials.schema.names == ["k", "#0.0", "#0.1", "#2.0", "#3.0"]
+
+
+def test_a_sum_and_an_average_keep_the_same() -> None:
+    calls = [AggregateCall(function, ("t",)) for function in ("avg", "sum", "var_pop", "stddev_samp")]
+    partials = Partials("s", ["k"], ROWS, [*calls, AggregateCall("sum", ("t",), "c"), AggregateCall("sum", ("y",))])
+    names = [f"#{call}.{part}" for call, parts in [(0, 3), (2, 3), (4, 3), (5, 2)] for part in range(parts)]
+    assert partials.schema.names == ["k", *names]
 
 
 def test_calls_that_choose_otherwise_keep_their_own() -> None:

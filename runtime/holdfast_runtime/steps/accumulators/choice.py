@@ -5,7 +5,7 @@ it is the first. Spark leaves ties of `min_by` and the choice of `any_value` ope
 nothing here may know what it keeps.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -102,21 +102,14 @@ def _end(*, last: bool) -> Maker:
     return lambda call, types: EndOfRows(types[0], last, call.ignore_nulls)
 
 
-_EXTREMES: Mapping[str, bool] = {"min": False, "max": True, "min_by": False, "max_by": True}
+EXTREMES: Mapping[str, bool] = {"min": False, "max": True, "min_by": False, "max_by": True}
 """Function -> whether it is the largest that it chooses."""
 MAKERS: Mapping[str, Maker] = {
-    **{function: _extreme(largest=largest) for function, largest in _EXTREMES.items()},
+    **{function: _extreme(largest=largest) for function, largest in EXTREMES.items()},
     "first": _end(last=False),
     "last": _end(last=True),
     "any_value": _end(last=False),
 }
-
-
-def choice_of(call: AggregateCall) -> Hashable:
-    """Return by what a call chooses, equal for all whose last kept column is the same; None if it has no such."""
-    if (largest := _EXTREMES.get(call.function)) is None:
-        return None
-    return largest, call.arguments[-1], call.condition
 
 
 def _indices(chosen: MemberRows, groups: int) -> pa.Array:

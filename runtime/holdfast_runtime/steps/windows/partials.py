@@ -20,8 +20,7 @@ from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.columns.key_columns import KeyColumns, Mask
 from holdfast_runtime.state.sorted.schema import made_by
 from holdfast_runtime.steps.accumulators.accumulator import Accumulator, AggregateResult, RowGroups, TooManyValuesError
-from holdfast_runtime.steps.accumulators.choice import choice_of
-from holdfast_runtime.steps.accumulators.functions import accumulator_for
+from holdfast_runtime.steps.accumulators.functions import accumulator_for, kept_columns
 
 _Column = TypeVar("_Column", pa.Array, pa.Field)
 
@@ -85,6 +84,8 @@ class Partials:
         firsts = pa.array(groups.order[groups.starts])
         columns = [_plain_zeros(rows.column(column).take(firsts)) for column in self.by]
         for places, call, accumulator in zip(self._places, self._calls, self._accumulators, strict=True):
+            if max(places) < len(columns):
+                continue  # other calls keep all of it
             counted = None if call.condition is None else _true(rows.column(call.condition))
             try:
                 call_columns = accumulator.gather([rows.column(name) for name in call.arguments], counted, groups)
@@ -106,6 +107,8 @@ class Partials:
         firsts = pa.array(groups.order[groups.starts])
         columns = [partials.column(column).take(firsts) for column in self.by]
         for places, call, accumulator in zip(self._places, self._calls, self._accumulators, strict=True):
+            if max(places) < len(columns):
+                continue
             try:
                 call_columns = accumulator.merge([partials.column(place) for place in places], groups)
             except TooManyValuesError as error:
@@ -139,15 +142,12 @@ class Partials:
 
 
 def _places(first: int, calls: Sequence[AggregateCall], accumulators: Sequence[Accumulator]) -> list[list[int]]:
-    """Return where each call has its columns, from this place on. What several choose by is kept by the first one."""
-    compared, all_places = dict[Hashable, int](), list[list[int]]()
-    for call, accumulator in zip(calls, accumulators, strict=True):
-        places = [*range(first, first + len(accumulator.kept))]
-        if (choice := choice_of(call)) is not None:
-            places[-1] = compared.setdefault(choice, places[-1])
-        first += sum(place >= first for place in places)
-        all_places.append(places)
-    return all_places
+    """Return where each call has its columns, from this place on; what several keep is where the first has it."""
+    places = dict[Hashable, int]()
+    return [
+        [places.setdefault(column, first + len(places)) for column in kept_columns(call, len(accumulator.kept))]
+        for call, accumulator in zip(calls, accumulators, strict=True)
+    ]
 
 
 def _its_own(columns: Sequence[_Column], places: Sequence[int], before: int) -> list[_Column]:
