@@ -12,7 +12,7 @@ from holdfast_runtime.columns.hashed_rows import HashedRows
 from holdfast_runtime.steps.windows.partials import Partials
 
 ROWS = pa.schema([("k", pa.int64()), ("x", pa.string()), ("y", pa.float64()), ("t", pa.int64()), ("c", pa.bool_())])
-LATEST = AggregateCall("max", ("t",))
+LATEST, COUNT = AggregateCall("max", ("t",)), AggregateCall("count")
 CONDITIONS = st.sampled_from([None, "c"])
 OVER_NUMBERS = ["sum", "try_sum", "avg", "stddev_samp", "var_pop", "max", "min"]
 CALLS = st.one_of(
@@ -62,7 +62,7 @@ def results(calls: Sequence[AggregateCall], batches: Sequence[pa.RecordBatch]) -
 
 
 def test_what_several_calls_choose_by_is_kept_once() -> None:
-    partials = Partials("s", ["k"], ROWS, [by_latest("x"), LATEST, by_latest("y"), AggregateCall("count")])
+    partials = Partials("s", ["k"], ROWS, [by_latest("x"), LATEST, by_latest("y"), COUNT])
     assert partials.schema.names == ["k", "#0.0", "#0.1", "#2.0", "#3.0"]
 
 
@@ -95,3 +95,11 @@ def test_calls_beside_others_give_what_each_gives_alone(
 ) -> None:
     batches = [pa.RecordBatch.from_pylist(batch, schema=ROWS) for batch in rows]
     assert results(calls, batches) == [result for call in calls for result in results([call], batches)]
+
+
+@given(st.lists(CALLS | st.just(COUNT), max_size=4), BATCHES)
+def test_partials_of_rows_know_of_how_many(calls: list[AggregateCall], rows: list[list[dict[str, object]]]) -> None:
+    partials = Partials("s", ["k"], ROWS, [*calls, COUNT])
+    for batch in rows:
+        gathered = partials.gather(pa.RecordBatch.from_pylist(batch, schema=ROWS))
+        assert partials.rows_of(gathered.rows) == len(batch)

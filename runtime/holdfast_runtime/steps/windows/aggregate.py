@@ -36,7 +36,6 @@ from holdfast_runtime.steps.windows.aggregate_plan import AggregatePlan, with_ti
 from holdfast_runtime.steps.windows.closing import ClosedWindows, ClosingMark, Times, WindowGroups
 from holdfast_runtime.steps.windows.pane_windows import PaneWindows
 from holdfast_runtime.steps.windows.panes import END_OF_TIME
-from holdfast_runtime.steps.windows.partial_aggregate import rows_sent
 from holdfast_runtime.steps.windows.partials import Partials
 from holdfast_runtime.steps.windows.session_windows import SessionWindows
 
@@ -102,6 +101,7 @@ class AggregateStep:
         self.name = name
         self._kept_as, self._plan, self._apart, self._most = kept_as, plan, apart, most
         self._partials = plan.partials(name)
+        self._sent = plan.partials_sent(name) if plan.sent else None
         self._windows = _windows(plan, self._partials)
         self._kept = self._partials.made_by(self._windows.schema, plan.call_texts)
         self._names = plan.parts.results
@@ -139,7 +139,7 @@ class AggregateStep:
         finished = [self._finished(groups) for groups in window_groups]
         return StepOutcome(
             TimedRows.joined([results for results, _ in finished], self.schema),
-            late={self.name: rows_sent(late) if self._plan.sent else late.count},
+            late={self.name: late.count if self._sent is None else self._sent.rows_of(late.rows)},
             late_rows=[self._left_out(late, mark, clock)] if late.count and not self._plan.sent else (),
             failed=[failed for _, group_failures in finished for failed in group_failures],
             unfired=unfired,

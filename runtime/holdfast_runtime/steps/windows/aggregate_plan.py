@@ -59,7 +59,7 @@ class AggregatePlan:
         return self._partials(step)
 
     def partials_sent(self, step: str) -> Partials:
-        """Return the partials that travel: the last column is the number of their rows."""
+        """Return the partials that travel: the last call is the number of their rows."""
         return self._partials(step, _ROWS)
 
     def _partials(self, step: str, *more: AggregateCall) -> Partials:

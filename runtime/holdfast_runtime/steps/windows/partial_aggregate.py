@@ -37,9 +37,3 @@ class PartialAggregateStep:
         latest = pc.max(rows.column(rows.num_columns - 1))
         partials = self._partials.gather(rows).rows
         return TimedRows(partials, pa.repeat(latest, partials.num_rows))
-
-
-def rows_sent(partials: TimedRows) -> int:
-    """Return how many rows went into partials that were sent."""
-    number = partials.rows.column(partials.rows.num_columns - 1)  # of the last call
-    return pc.sum(number).as_py() or 0

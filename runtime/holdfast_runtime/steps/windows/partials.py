@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from holdfast.errors import UserActionError
 from holdfast.planning.aggregation import AggregateCall
@@ -123,6 +124,11 @@ class Partials:
             for places, accumulator in zip(self._places, self._accumulators, strict=True)
         ]
         return FinishedGroups(partials.columns[: len(self.by)], results)
+
+    def rows_of(self, partials: pa.RecordBatch) -> int:
+        """Return of how many rows these partials are, where the last call counts them."""
+        (place,) = self._places[-1]
+        return pc.sum(partials.column(self.schema.names[place])).as_py() or 0
 
     def call_text(self, number: int) -> str:
         """Return a call as users know it, for an error."""
