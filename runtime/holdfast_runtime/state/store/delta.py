@@ -34,7 +34,7 @@ _HEADER_LENGTH = len(_LINE % (FORMAT, 0, b"0" * 64, 0, b"0" * 64))
 _WORTH_LZ4, _WORTH_ZSTD = 1 << 14, 1 << 18
 """Bytes. Below the first, starting a codec takes longer than all else here, while a batch waits for it, and so many
 deltas are less than a snapshot is due for. Below the second, lz4 takes half of zstd's time, and leaves little more."""
-# Threads would be given pieces that are compressed sooner than they are handed over, and other slots have the cores.
+# Handing pieces over to threads takes up to a third as long as compressing them, and other slots have the cores.
 _PLAIN, _LZ4, _ZSTD = (pa.ipc.IpcWriteOptions(compression=codec, use_threads=False) for codec in (None, "lz4", "zstd"))
 _KEY = b"holdfast"
 _SCHEMA = pa.schema([("key", pa.large_binary()), ("value", pa.large_binary())])

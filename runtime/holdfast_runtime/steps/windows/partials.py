@@ -83,17 +83,13 @@ class Partials:
     def gathered(self, rows: pa.RecordBatch, groups: RowGroups) -> pa.RecordBatch:
         """Return a partial for each group; rows of a group are of one key."""
         firsts = pa.array(groups.order[groups.starts])
-        columns = [_plain_zeros(rows.column(column).take(firsts)) for column in self.by]
-        for places, call, accumulator in zip(self._places, self._calls, self._accumulators, strict=True):
-            if max(places) < len(columns):
-                continue  # other calls keep all of it
+
+        def gather(number: int) -> list[pa.Array]:
+            call = self._calls[number]
             counted = None if call.condition is None else _true(rows.column(call.condition))
-            try:
-                call_columns = accumulator.gather([rows.column(name) for name in call.arguments], counted, groups)
-            except TooManyValuesError as error:
-                raise self._too_many(call, error, columns) from error
-            columns += _its_own(call_columns, places, len(columns))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+            return self._accumulators[number].gather([rows.column(name) for name in call.arguments], counted, groups)
+
+        return self._joined([_plain_zeros(rows.column(column).take(firsts)) for column in self.by], gather)
 
     def merge(self, partials: HashedRows) -> HashedRows:
         """Return one partial for each key."""
@@ -106,22 +102,17 @@ class Partials:
     def merged(self, partials: pa.RecordBatch, groups: RowGroups) -> pa.RecordBatch:
         """Return one partial for each group; partials of a group are of one key."""
         firsts = pa.array(groups.order[groups.starts])
-        columns = [partials.column(column).take(firsts) for column in self.by]
-        for places, call, accumulator in zip(self._places, self._calls, self._accumulators, strict=True):
-            if max(places) < len(columns):
-                continue
-            try:
-                call_columns = accumulator.merge([partials.column(place) for place in places], groups)
-            except TooManyValuesError as error:
-                raise self._too_many(call, error, columns) from error
-            columns += _its_own(call_columns, places, len(columns))
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+        def merge(number: int) -> list[pa.Array]:
+            return self._accumulators[number].merge(self._columns_of(number, partials), groups)
+
+        return self._joined([partials.column(column).take(firsts) for column in self.by], merge)
 
     def finish(self, partials: pa.RecordBatch) -> FinishedGroups:
         """Return the results of each partial."""
         results = [
-            accumulator.finish([partials.column(place) for place in places])
-            for places, accumulator in zip(self._places, self._accumulators, strict=True)
+            accumulator.finish(self._columns_of(number, partials))
+            for number, accumulator in enumerate(self._accumulators)
         ]
         return FinishedGroups(partials.columns[: len(self.by)], results)
 
@@ -137,6 +128,22 @@ class Partials:
     def key_text(self, keys: Sequence[pa.Array], group: int) -> str:
         """Return a key as users know it, for an error."""
         return ", ".join(f"{name} {column[group].as_py()!r}" for name, column in zip(self.by, keys, strict=False))
+
+    def _columns_of(self, number: int, partials: pa.RecordBatch) -> list[pa.Array]:
+        """Return what a call keeps of these partials."""
+        return [partials.column(place) for place in self._places[number]]
+
+    def _joined(self, keys: Sequence[pa.Array], make: Callable[[int], list[pa.Array]]) -> pa.RecordBatch:
+        """Return partials of these keys, with the columns that `make` returns for a call, each column once."""
+        columns = [*keys]
+        for number, places in enumerate(self._places):
+            if max(places) < len(columns):
+                continue  # earlier calls keep all of it
+            try:
+                columns += _its_own(make(number), places, len(columns))
+            except TooManyValuesError as error:
+                raise self._too_many(self._calls[number], error, columns) from error
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def _too_many(self, call: AggregateCall, error: TooManyValuesError, keys: Sequence[pa.Array]) -> UserActionError:
         key = self.key_text(keys, error.group)
